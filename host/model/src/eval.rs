@@ -1,0 +1,355 @@
+//! The eval: what a user writes in `eval.yaml`, `.json` or `.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::Kind;
+use crate::schema::{self, Problem};
+use crate::{JudgeId, PluginId, Span, VariantId};
+
+/// An eval: a dataset's cases, asked of a client in several variants, graded by judges.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Eval {
+    /// What the eval is called in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where the cases come from.
+    pub dataset: DatasetUse,
+    /// What grades the trials; at least one.
+    #[schemars(length(min = 1))]
+    pub judges: Vec<JudgeUse>,
+    /// The client that every variant without one of its own asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
+    /// The arms; at least one.
+    #[schemars(length(min = 1))]
+    pub variants: Vec<Variant>,
+    /// How often each case is asked in each variant.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub trials: u32,
+    /// How long each part of a trial may take.
+    #[serde(default)]
+    pub deadlines: Deadlines,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The dataset of an eval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetUse {
+    /// The plugin, as `mst/dataset/jsonl`.
+    pub plugin: PluginId,
+    /// Its options; `mst plugin inspect` shows their schema. Paths are relative to the eval's file.
+    #[serde(default)]
+    pub options: Map<String, Value>,
+}
+
+/// A judge of an eval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeUse {
+    /// Its name in reports; the last part of the plugin's id where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<JudgeId>,
+    /// The plugin, as `mst/judge/text`.
+    pub plugin: PluginId,
+    /// Its options; `mst plugin inspect` shows their schema.
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    /// The score from which on a trial passes, for a judge that scores.
+    #[serde(default = "full")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub pass_score: f64,
+    /// The pass rate that every variant must reach, or `mst run` exits with 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub min_pass_rate: Option<f64>,
+}
+
+fn full() -> f64 {
+    1.0
+}
+
+impl JudgeUse {
+    /// Its name, given or derived.
+    pub fn name(&self) -> JudgeId {
+        match &self.id {
+            Some(id) => id.clone(),
+            // A plugin's last part obeys the same alphabet as a judge's name.
+            None => self.plugin.name().parse().unwrap_or_else(|_| unreachable!("a plugin's name is a name")),
+        }
+    }
+}
+
+/// An arm of an eval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name in reports.
+    pub id: VariantId,
+    /// Its client, where it is not the eval's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
+    /// Environment variables on top of the client's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a client is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum ClientKind {
+    /// A program, started afresh for each trial in a workspace of its own. It gets the prompt on
+    /// stdin and in the file that `MST_PROMPT_FILE` names; what it writes to stdout is its report.
+    Command,
+    /// Answers with the prompt itself, without a process.
+    Echo,
+}
+
+/// What is being evaluated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// How it is asked.
+    pub kind: ClientKind,
+    /// For `command`: the program and its arguments. A program with a `/` is looked for beside
+    /// the eval's file, another on the PATH.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    /// For `command`: environment variables. They are recorded; put no secret here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// For `command`: names of variables of your own environment that the client gets, for
+    /// secrets. Their values are recorded nowhere.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub pass_env: BTreeSet<String>,
+    /// Bytes of stdout, and of stderr, that are kept; what comes after is counted and dropped.
+    #[serde(default = "sixteen_mib")]
+    #[schemars(range(min = 1, max = 1_073_741_824))]
+    pub max_output_bytes: u64,
+}
+
+fn sixteen_mib() -> u64 {
+    16 << 20
+}
+
+/// How long each part of a trial may take. All of it is part of the run's identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Deadlines {
+    /// Making the workspace.
+    pub provision: Span,
+    /// The client. At its deadline it is killed and graded on what it left.
+    pub client: Span,
+    /// One judge on one trial. At its deadline that is an instrument's error.
+    pub scoring: Span,
+    /// Keeping what the client left.
+    pub export: Span,
+    /// Ending processes and removing the workspace.
+    pub cleanup: Span,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Deadlines {
+            provision: Span::secs(120),
+            client: Span::secs(600),
+            scoring: Span::secs(180),
+            export: Span::secs(60),
+            cleanup: Span::secs(30),
+        }
+    }
+}
+
+impl Eval {
+    /// The JSON Schema of an eval's file.
+    pub fn json_schema() -> Value {
+        schemars::schema_for!(Eval).to_value()
+    }
+
+    /// Reads an eval: its schema first, then the rules between its parts.
+    pub fn read(value: &Value) -> Result<Eval, Vec<Problem>> {
+        let eval: Eval = schema::read(value)?;
+        let problems = eval.problems();
+        if problems.is_empty() { Ok(eval) } else { Err(problems) }
+    }
+
+    /// The client that `variant` asks, with the variant's environment merged in.
+    pub fn client_of(&self, variant: &Variant) -> Option<Client> {
+        let mut client = variant.client.clone().or_else(|| self.client.clone())?;
+        client.env.extend(variant.env.clone());
+        Some(client)
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut say = |at: String, message: String, hint: Option<&str>| {
+            problems.push(Problem { at, message, hint: hint.map(str::to_owned) });
+        };
+        if self.dataset.plugin.kind() != Kind::Dataset {
+            say(
+                "dataset.plugin".into(),
+                format!("`{}` is a {}, not a dataset", self.dataset.plugin, self.dataset.plugin.kind()),
+                None,
+            );
+        }
+        let mut judges = BTreeSet::new();
+        for (at, judge) in self.judges.iter().enumerate() {
+            if judge.plugin.kind() != Kind::Judge {
+                say(
+                    format!("judges[{at}].plugin"),
+                    format!("`{}` is a {}, not a judge", judge.plugin, judge.plugin.kind()),
+                    None,
+                );
+            }
+            if !judges.insert(judge.name()) {
+                say(
+                    format!("judges[{at}]"),
+                    format!("two judges are called `{}`", judge.name()),
+                    Some("give one an `id` of its own"),
+                );
+            }
+        }
+        let mut variants = BTreeSet::new();
+        for (at, variant) in self.variants.iter().enumerate() {
+            if !variants.insert(&variant.id) {
+                say(format!("variants[{at}].id"), format!("two variants are called `{}`", variant.id), None);
+            }
+            if variant.client.is_none() && self.client.is_none() {
+                say(
+                    format!("variants[{at}]"),
+                    format!("variant `{}` has no client", variant.id),
+                    Some("add `client` to it or to the eval"),
+                );
+            }
+            check_env(&format!("variants[{at}].env"), variant.env.keys(), &mut say);
+        }
+        let clients = self.client.iter().map(|client| ("client".to_owned(), client));
+        let own =
+            self.variants.iter().enumerate().filter_map(|(at, variant)| {
+                Some((format!("variants[{at}].client"), variant.client.as_ref()?))
+            });
+        for (at, client) in clients.chain(own) {
+            match client.kind {
+                ClientKind::Command if client.argv.first().is_none_or(String::is_empty) => {
+                    say(
+                        format!("{at}.argv"),
+                        "a `command` client needs a program".into(),
+                        Some("as argv: [python3, agent.py]"),
+                    );
+                }
+                ClientKind::Command if client.argv.iter().any(|arg| arg.contains('\0')) => {
+                    say(format!("{at}.argv"), "an argument holds a NUL".into(), None);
+                }
+                ClientKind::Echo
+                    if !client.argv.is_empty() || !client.env.is_empty() || !client.pass_env.is_empty() =>
+                {
+                    say(
+                        at.clone(),
+                        "an `echo` client starts no program and takes no `argv`, `env` or `pass_env`".into(),
+                        None,
+                    );
+                }
+                _ => {}
+            }
+            check_env(&format!("{at}.env"), client.env.keys(), &mut say);
+            check_env(&format!("{at}.pass_env"), client.pass_env.iter(), &mut say);
+        }
+        problems
+    }
+}
+
+fn check_env<'a>(
+    at: &str,
+    names: impl Iterator<Item = &'a String>,
+    say: &mut impl FnMut(String, String, Option<&str>),
+) {
+    for name in names {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            say(
+                at.to_owned(),
+                format!("`{}` is no name of an environment variable", name.escape_debug()),
+                None,
+            );
+        } else if name.starts_with("MST_") {
+            say(
+                at.to_owned(),
+                format!("`{name}` is one of mst's own variables"),
+                Some("names that start with `MST_` are set by mst"),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn minimal() -> Value {
+        json!({
+            "dataset": {"plugin": "mst/dataset/jsonl", "options": {"path": "cases.jsonl"}},
+            "judges": [{"plugin": "mst/judge/text"}],
+            "client": {"kind": "echo"},
+            "variants": [{"id": "a"}],
+        })
+    }
+
+    fn said(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut value = minimal();
+        change(&mut value);
+        match Eval::read(&value) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn the_least_eval_has_the_documented_defaults() {
+        let eval = Eval::read(&minimal()).expect("valid");
+        assert_eq!(eval.trials, 1);
+        assert_eq!(eval.deadlines.client, Span::secs(600));
+        assert_eq!(eval.judges[0].name().as_str(), "text");
+        // Read, written and read again it is the same: run.json keeps it.
+        let again = Eval::read(&serde_json::to_value(&eval).expect("writes")).expect("valid");
+        assert_eq!(eval, again);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place_and_a_way_out() {
+        assert_eq!(said(|v| v["trails"] = json!(3)), ["unknown key `trails` (did you mean `trials`?)"]);
+        assert_eq!(
+            said(|v| v["client"]["kind"] = json!("comand")),
+            ["`client.kind`: `comand` is none of `command`, `echo` (did you mean `command`?)"]
+        );
+        assert_eq!(
+            said(|v| v["client"] = json!({"kind": "command"})),
+            ["`client.argv`: a `command` client needs a program (as argv: [python3, agent.py])"]
+        );
+        assert_eq!(
+            said(|v| v["judges"][0]["plugin"] = json!("mst/dataset/jsonl")),
+            ["`judges[0].plugin`: `mst/dataset/jsonl` is a dataset, not a judge"]
+        );
+        assert_eq!(
+            said(|v| v["variants"] = json!([{"id": "a"}, {"id": "a"}])),
+            ["`variants[1].id`: two variants are called `a`"]
+        );
+        assert_eq!(said(|v| v["trials"] = json!(0)), ["`trials`: 0 is less than the minimum of 1"]);
+        assert_eq!(said(|v| v["deadlines"] = json!({"client": "soon"})).len(), 1);
+        assert_eq!(
+            said(|v| v["variants"][0]["env"] = json!({"MST_TRIAL": "7"})),
+            [
+                "`variants[0].env`: `MST_TRIAL` is one of mst's own variables (names that start with `MST_` are set by mst)"
+            ]
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! Data at rest: what an eval is, what a run plans, what a trial leaves, what a judge says.
+//!
+//! For: the types, their JSON Schemas, their identity hashes, and the rules that hold inside
+//! one value (an id's alphabet, a deadline's bounds).
+//! Not for: reading or writing files, talking to anything, or rules between a run's parts.
+//! Must never know: a file system, a clock, wasm.
+
+pub mod bytes;
+pub mod case;
+pub mod digest;
+pub mod eval;
+pub mod grade;
+pub mod id;
+pub mod outcome;
+pub mod run;
+pub mod schema;
+pub mod time;
+pub mod transcript;
+
+pub use bytes::Bytes;
+pub use case::Case;
+pub use digest::Digest;
+pub use id::{CaseId, JudgeId, Kind, PluginId, RunId, TrialKey, VariantId};
+pub use time::Span;

@@ -1,0 +1,140 @@
+//! A run: the plan, its identity, where it ran and how it ended, as `mst.run/v1`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::eval::Eval;
+use crate::{Digest, PluginId, RunId};
+
+/// A plugin that a run uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginUse {
+    /// Its id.
+    pub id: PluginId,
+    /// Its version.
+    pub version: Version,
+    /// Its component.
+    pub sha256: Digest,
+}
+
+/// The cases, as they were resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseSet {
+    /// How many.
+    pub count: u64,
+    /// Of `cases.jsonl`.
+    pub sha256: Digest,
+}
+
+/// What must be the same for two runs to ask the same. Kept in parts, so that a difference can
+/// be named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Over all of the below.
+    pub sha256: Digest,
+    /// Of the eval: clients, variants, judges with their options, deadlines.
+    pub eval: Digest,
+    /// Of the cases.
+    pub cases: Digest,
+    /// Of each plugin.
+    pub plugins: BTreeMap<PluginId, Digest>,
+}
+
+impl Identity {
+    /// The identity of these parts.
+    pub fn new(eval: &Eval, cases: &CaseSet, plugins: &[PluginUse]) -> Result<Identity, serde_json::Error> {
+        let eval = Digest::of_json(eval)?;
+        let plugins: BTreeMap<_, _> = plugins.iter().map(|used| (used.id.clone(), used.sha256)).collect();
+        let sha256 = Digest::of_json(&(eval, cases.sha256, &plugins))?;
+        Ok(Identity { sha256, eval, cases: cases.sha256, plugins })
+    }
+}
+
+/// The runner of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunnerUse {
+    /// `local`, or a plugin's id.
+    pub id: String,
+    /// The user's `--runner-option`s.
+    pub options: BTreeMap<String, Value>,
+    /// How many shards.
+    pub shards: u32,
+}
+
+/// How a shard ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum ShardEnding {
+    /// Each of its trials has an outcome.
+    Complete,
+    /// It was told to stop.
+    Cancelled,
+    /// Its worker or the way to it broke.
+    Broken {
+        /// What broke, for people.
+        why: String,
+    },
+}
+
+/// A shard of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Which, from 0.
+    pub index: u32,
+    /// The worker's mst, from its `hello`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_mst: Option<Version>,
+    /// How it ended; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<ShardEnding>,
+}
+
+/// How far collecting is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collect {
+    /// Under way, or cut off without a word.
+    Running,
+    /// Every planned trial has a transcript.
+    Complete,
+    /// Some have none.
+    Partial,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`RunRecord::SCHEMA`].
+    pub schema: String,
+    /// Its name.
+    pub id: RunId,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// The coordinator's mst.
+    pub mst: Version,
+    /// The eval as it was read, with defaults filled in.
+    pub eval: Eval,
+    /// The plugins that it uses.
+    pub plugins: Vec<PluginUse>,
+    /// The cases.
+    pub cases: CaseSet,
+    /// What it asks.
+    pub identity: Identity,
+    /// Where it runs.
+    pub runner: RunnerUse,
+    /// How each shard ended.
+    pub shards: Vec<ShardRecord>,
+    /// How many trials are planned.
+    pub trials: u64,
+    /// How far collecting is.
+    pub collect: Collect,
+}
+
+impl RunRecord {
+    /// The schema's name.
+    pub const SCHEMA: &'static str = "mst.run/v1";
+}
