@@ -1,0 +1,208 @@
+//! Bytes to lines to messages, and back.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest line, its newline apart.
+pub const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// How many lines before `hello` may be a remote shell's noise.
+pub const MAX_NOISE_LINES: usize = 64;
+
+/// A line that breaks a rule. It ends the shard as broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// It does not end.
+    #[error("a line of more than {MAX_LINE_BYTES} bytes that begins {start}")]
+    TooLong {
+        /// Its first bytes.
+        start: String,
+    },
+    /// It is no message.
+    #[error("a line that is no message of {}: {what}; it begins {start}", crate::PROTOCOL)]
+    Malformed {
+        /// What is wrong.
+        what: String,
+        /// Its first bytes.
+        start: String,
+    },
+    /// The stream ended inside it.
+    #[error("the stream ended in the middle of a line that begins {start}")]
+    CutOff {
+        /// Its first bytes.
+        start: String,
+    },
+    /// It does not fit into a line.
+    #[error("a message of {size_bytes} bytes does not fit into a line of {MAX_LINE_BYTES}")]
+    Unsendable {
+        /// Its size.
+        size_bytes: usize,
+    },
+}
+
+/// The first bytes of a line, quoted and harmless.
+fn start(line: &[u8]) -> String {
+    format!("\"{}\"", line[..line.len().min(64)].escape_ascii())
+}
+
+/// A message as a line.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut line = serde_json::to_vec(message)
+        .map_err(|error| FrameError::Malformed { what: error.to_string(), start: "\"\"".to_owned() })?;
+    if line.len() > MAX_LINE_BYTES {
+        return Err(FrameError::Unsendable { size_bytes: line.len() });
+    }
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Takes bytes as they come and gives lines as they are complete. "Not yet" is not "malformed".
+#[derive(Debug, Default)]
+pub struct Lines {
+    partial: Vec<u8>,
+    complete: VecDeque<Vec<u8>>,
+}
+
+impl Lines {
+    /// Takes the next bytes.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.keep(&bytes[..end])?;
+            self.complete.push_back(std::mem::take(&mut self.partial));
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
+            self.partial.extend_from_slice(&bytes[..bytes.len().min(64)]);
+            return Err(FrameError::TooLong { start: start(&self.partial) });
+        }
+        self.partial.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The next complete line as it came, without its newline.
+    pub fn next_line(&mut self) -> Option<Vec<u8>> {
+        self.complete.pop_front()
+    }
+
+    /// The next complete message.
+    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        self.next_line().map(|line| decode(&line)).transpose()
+    }
+
+    /// Says whether the stream may end here.
+    pub fn end(&self) -> Result<(), FrameError> {
+        if self.partial.is_empty() { Ok(()) } else { Err(FrameError::CutOff { start: start(&self.partial) }) }
+    }
+}
+
+/// A line as a message.
+pub fn decode<T: DeserializeOwned>(line: &[u8]) -> Result<T, FrameError> {
+    serde_json::from_slice(line)
+        .map_err(|error| FrameError::Malformed { what: error.to_string(), start: start(line) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FromCoordinator, FromWorker, Numbered, Work};
+    use mst_model::TrialKey;
+    use proptest::prelude::*;
+
+    fn hello() -> Numbered {
+        let message = FromWorker::Hello {
+            protocol: crate::PROTOCOL.into(),
+            mst: "0.1.0".into(),
+            shard: 3,
+            work: Work::Collect,
+        };
+        Numbered { seq: 1, message }
+    }
+
+    #[test]
+    fn the_wire_is_what_the_design_says() {
+        let line = String::from_utf8(encode(&hello()).expect("fits")).expect("UTF-8");
+        assert_eq!(
+            line,
+            "{\"seq\":1,\"type\":\"hello\",\"protocol\":\"mst.shard/v1\",\"mst\":\"0.1.0\",\"shard\":3,\"work\":\"collect\"}\n"
+        );
+        let key = TrialKey { case: "a".parse().expect("id"), variant: "v".parse().expect("id"), index: 0 };
+        let line = String::from_utf8(encode(&FromCoordinator::Granted { trial: key }).expect("fits"))
+            .expect("UTF-8");
+        assert_eq!(line, "{\"type\":\"granted\",\"trial\":{\"case\":\"a\",\"variant\":\"v\",\"index\":0}}\n");
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_unknown_types_refused() {
+        let grown = br#"{"type":"heartbeat","seq":2,"trials":[],"load":0.5}"#;
+        assert!(decode::<Numbered>(grown).is_ok());
+        let error = decode::<Numbered>(br#"{"type":"telemetry","seq":2}"#).expect_err("unknown");
+        assert!(error.to_string().contains("telemetry"), "{error}");
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_refused_before_it_fills_the_memory() {
+        let mut lines = Lines::default();
+        let mut pushed = 0;
+        let error = loop {
+            pushed += 64 << 10;
+            if let Err(error) = lines.push(&[b'x'; 64 << 10]) {
+                break error;
+            }
+        };
+        assert!(matches!(error, FrameError::TooLong { .. }));
+        assert!(pushed <= MAX_LINE_BYTES + (64 << 10));
+    }
+
+    #[test]
+    fn a_stream_that_ends_inside_a_line_says_so() {
+        let mut lines = Lines::default();
+        lines.push(b"{\"type\":").expect("not yet");
+        assert_eq!(lines.next::<Numbered>().expect("not yet"), None);
+        assert!(matches!(lines.end(), Err(FrameError::CutOff { .. })));
+    }
+
+    #[test]
+    fn errors_show_no_control_characters() {
+        let error = decode::<Numbered>(b"\x1b[2J\xff garbage").expect_err("no message").to_string();
+        assert!(!error.chars().any(char::is_control), "{error:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn however_the_bytes_are_cut_the_messages_are_the_same(cuts in prop::collection::vec(1usize..40, 0..40)) {
+            let mut bytes = Vec::new();
+            for seq in 1..4 {
+                bytes.extend(encode(&Numbered { seq, ..hello() }).expect("fits"));
+            }
+            let mut lines = Lines::default();
+            let (mut rest, mut seen) = (&bytes[..], Vec::new());
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (now, later) = rest.split_at(cut.min(rest.len()));
+                lines.push(now).expect("short lines");
+                while let Some(message) = lines.next::<Numbered>().expect("messages") {
+                    seen.push(message.seq);
+                }
+                rest = later;
+            }
+            prop_assert_eq!(seen, vec![1, 2, 3]);
+            prop_assert!(lines.end().is_ok());
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            let mut lines = Lines::default();
+            if lines.push(&bytes).is_ok() {
+                while let Some(line) = lines.next_line() {
+                    let _ = decode::<Numbered>(&line);
+                    let _ = decode::<FromCoordinator>(&line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Data in flight: mst.shard/v1, what a shard's worker and the coordinator say to each other.
+//!
+//! One JSON object a line, UTF-8, at most 1 MiB. Unknown fields are ignored, so that a message
+//! may grow; unknown types are refused, so that nothing is silently not done. The worker's
+//! messages are numbered from 1.
+//!
+//! For: the messages, their codec, and the rules that hold for one line.
+//! Not for: reading or writing streams (both ends do that), or the order in which messages come
+//! (the state machines of `mst-worker` and `mst-coordinator` hold that).
+//! Must never know: a socket, a file, a clock.
+
+mod codec;
+mod message;
+
+pub use codec::{FrameError, Lines, MAX_LINE_BYTES, MAX_NOISE_LINES, decode, encode};
+pub use message::{FromCoordinator, FromWorker, InFlight, Numbered, PROTOCOL, TrialDone, Work};
