@@ -1,0 +1,16 @@
+//! The coordinator: plans a run's trials, has workers do them, and gathers what they left.
+//!
+//! For: shards, bundles, the coordinator's side of mst.shard/v1, gathering.
+//! Not for: doing a trial (`mst-worker`), or knowing how a machine is made: a runner is a trait
+//! here, whether it is wasm or the worker in this process.
+//! Must never know: wasm, a terminal, the environment.
+
+pub mod collect;
+pub mod event;
+pub mod plan;
+pub mod runner;
+mod shard;
+
+pub use collect::{CollectError, Collected, Stop, collect};
+pub use event::{Event, Events};
+pub use runner::{Results, Runner, RunnerError, Session, ShardSpec};

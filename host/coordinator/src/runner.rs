@@ -1,0 +1,58 @@
+//! What the coordinator knows of a runner.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mst_model::RunId;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A shard to run somewhere.
+#[derive(Debug, Clone)]
+pub struct ShardSpec {
+    /// The run.
+    pub run: RunId,
+    /// Which shard, from 0.
+    pub shard: u32,
+    /// Of how many.
+    pub shards: u32,
+    /// The bundle: a directory with all that the worker needs.
+    pub bundle: PathBuf,
+    /// A directory of the run, on its file system, where results may be put together.
+    pub staging: PathBuf,
+}
+
+/// A shard that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RunnerError(pub String);
+
+/// A worker that was started, and the way to it.
+pub struct Session {
+    /// The worker's stdout.
+    pub from_worker: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// The worker's stdin. Dropping it tells the worker that nobody listens any more.
+    pub to_worker: Box<dyn AsyncWrite + Send + Sync + Unpin>,
+    /// What it leaves.
+    pub results: Arc<dyn Results>,
+    /// How the worker itself ended, with its own words where it failed. Asked for only after its
+    /// stdout has ended.
+    pub ended: Pin<Box<dyn Future<Output = Result<(), String>> + Send + Sync>>,
+}
+
+/// The results of one worker.
+#[async_trait]
+pub trait Results: Send + Sync {
+    /// Brings a trial's directory, which the worker named by `path`, to this machine, and says
+    /// where it is. The coordinator checks it and moves it into the run.
+    async fn fetch(&self, path: &str) -> io::Result<PathBuf>;
+}
+
+/// Where shards run.
+#[async_trait]
+pub trait Runner: Send + Sync {
+    /// Starts a shard's worker.
+    async fn start(&self, shard: &ShardSpec) -> Result<Session, RunnerError>;
+}

@@ -1,0 +1,28 @@
+//! Host bindings of `wit/`, generated once. One module a world; the interfaces that worlds share
+//! are generated in the first and named by the others.
+
+pub(crate) mod dataset {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "dataset",
+        imports: { default: async | trappable },
+        exports: { default: async },
+    });
+}
+
+pub(crate) mod judge {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "judge",
+        imports: { default: async | trappable },
+        exports: { default: async },
+        with: {
+            "mst:plugin/types": crate::bindings::dataset::mst::plugin::types,
+            "mst:plugin/log": crate::bindings::dataset::mst::plugin::log,
+            "mst:plugin/evidence.trial": crate::evidence::TrialHandle,
+        },
+    });
+}
+
+pub(crate) use dataset::mst::plugin::{log, types};
+pub(crate) use judge::mst::plugin::{commands, evidence, workspace};

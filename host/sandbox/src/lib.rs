@@ -1,0 +1,40 @@
+//! The sandbox that plugins run in.
+//!
+//! For: compiling and caching components, linking what a plugin may call, holding every bound,
+//! and calling the guests' functions.
+//! Not for: reading a plugin's file or manifest (`mst-plugin`), deciding what an eval runs, or
+//! starting programs. What a plugin may reach beyond its own memory comes in through the traits
+//! [`Evidence`], [`Workspace`] and [`LogSink`], so that whoever drives a plugin decides where a
+//! call ends.
+//! Must never know: runs, shards, terminals, the environment.
+//!
+//! Architecture invariant: no other crate names wasmtime, and every function that a guest can
+//! import, WASI's apart, passes [`broker::Broker::pass`] before it acts.
+
+mod bindings;
+mod broker;
+mod cache;
+mod call;
+mod dataset;
+mod engine;
+mod error;
+mod evidence;
+mod guest;
+mod judge;
+mod limits;
+mod link;
+mod log;
+mod text;
+mod workspace;
+
+pub use broker::Denial;
+pub use cache::{Cache, CacheEvent};
+pub use dataset::{Cursor, DatasetPlugin, OpenError};
+pub use engine::{Sandbox, Settings};
+pub use error::{CallError, GuestError, GuestErrorKind, LimitKind, LoadError};
+pub use evidence::{Entry, Evidence, Part};
+pub use judge::{JudgeError, JudgePlugin};
+pub use limits::Limits;
+pub use log::{Level, LogLine, LogSink, Quiet};
+pub use text::clean;
+pub use workspace::{Command, Ended, Output, Workspace, WorkspaceError};
