@@ -78,7 +78,8 @@ fn arrows_go_only_where_they_may() {
 
 #[test]
 fn every_room_has_its_line() {
-    let known: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).chain(["mst-sdk", "mst-tests"]).collect();
+    let known: BTreeSet<&str> =
+        ARROWS.iter().map(|(room, _)| *room).chain(["mst-sdk", "mst-tests"]).collect();
     let rooms: BTreeSet<String> = imports().into_keys().collect();
     let unknown: Vec<_> = rooms.iter().filter(|room| !known.contains(room.as_str())).collect();
     assert!(unknown.is_empty(), "no arrows are given for {unknown:?}");
@@ -88,7 +89,10 @@ fn every_room_has_its_line() {
 fn what_is_reserved_stays_in_its_room() {
     for (package, rooms) in RESERVED {
         for (room, needs) in imports() {
-            assert!(!needs.contains(package) || rooms.contains(&room.as_str()), "`{room}` imports `{package}`");
+            assert!(
+                !needs.contains(package) || rooms.contains(&room.as_str()),
+                "`{room}` imports `{package}`"
+            );
         }
     }
 }
@@ -107,7 +111,15 @@ fn pure_rooms_stay_pure() {
 fn the_top_level_is_what_it_is() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let rooms = ["wit", "host", "plugins", "sdk", "examples", "tests", "target", "runs"];
-    let files = ["Cargo.toml", "Cargo.lock", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let files = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    ];
     let settings = ["deny.toml", "rustfmt.toml", "clippy.toml"];
     for entry in std::fs::read_dir(root).expect("the root can be read") {
         let name = entry.expect("an entry").file_name().into_string().expect("a name");

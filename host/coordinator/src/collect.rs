@@ -85,11 +85,7 @@ pub async fn collect(
             run: run.clone(),
             events: events.clone(),
             stop: stop.clone(),
-            conversation: Conversation::new(
-                plan.shard,
-                &record.mst.to_string(),
-                plan.trials.iter().cloned(),
-            ),
+            conversation: Conversation::new(plan.shard, &record.mst.to_string(), plan.trials.iter().cloned()),
             provision: record.eval.deadlines.provision.0,
         };
         driving.spawn(driver.drive(plan, spec, runner.clone()));

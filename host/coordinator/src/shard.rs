@@ -220,7 +220,12 @@ mod tests {
     #[test]
     fn the_usual_course() {
         let acquire = FromWorker::Acquire { trial: key(0) };
-        let said = talk(vec![hello(), acquire, FromWorker::Trial(done(0)), FromWorker::Done { trials: 1, clean: true }]);
+        let said = talk(vec![
+            hello(),
+            acquire,
+            FromWorker::Trial(done(0)),
+            FromWorker::Done { trials: 1, clean: true },
+        ]);
         assert_eq!(said, Ok(vec![Action::Begin, Action::Grant(key(0)), Action::Store(done(0)), Action::End]));
     }
 
@@ -230,17 +235,31 @@ mod tests {
         let says = |messages| talk(messages).expect_err("a breach").to_string();
         assert_eq!(says(vec![acquire(0)]), "`acquire` came before `hello`");
         assert_eq!(says(vec![hello(), hello()]), "`hello` came twice");
-        assert_eq!(says(vec![hello(), acquire(9)]), "`acquire` names a trial that is not of this shard: case v #9");
+        assert_eq!(
+            says(vec![hello(), acquire(9)]),
+            "`acquire` names a trial that is not of this shard: case v #9"
+        );
         assert_eq!(says(vec![hello(), acquire(0), acquire(0)]), "`acquire` came twice for case v #0");
-        assert_eq!(says(vec![hello(), FromWorker::Trial(done(0))]), "`trial` came without `acquire` for case v #0");
+        assert_eq!(
+            says(vec![hello(), FromWorker::Trial(done(0))]),
+            "`trial` came without `acquire` for case v #0"
+        );
         assert_eq!(
             says(vec![hello(), acquire(0), FromWorker::Trial(done(0)), FromWorker::Trial(done(0))]),
             "`trial` came twice for case v #0"
         );
-        assert_eq!(says(vec![hello(), FromWorker::Done { trials: 7, clean: true }]), "`done` counts 7 trials, 0 were seen");
+        assert_eq!(
+            says(vec![hello(), FromWorker::Done { trials: 7, clean: true }]),
+            "`done` counts 7 trials, 0 were seen"
+        );
         let finished = FromWorker::Done { trials: 0, clean: true };
         assert_eq!(says(vec![hello(), finished.clone(), finished]), "`done` came after `done`");
-        let newer = FromWorker::Hello { protocol: PROTOCOL.into(), mst: "9.9.9".into(), shard: 0, work: Work::Collect };
+        let newer = FromWorker::Hello {
+            protocol: PROTOCOL.into(),
+            mst: "9.9.9".into(),
+            shard: 0,
+            work: Work::Collect,
+        };
         assert_eq!(
             says(vec![newer]),
             "the worker is mst 9.9.9, the coordinator is mst 0.1.0: both must be the same"

@@ -63,8 +63,12 @@ impl Broker {
                 rule: match &self.manifest.workspace[..] {
                     [] => "its manifest asks for no `[[workspace]]` template".to_owned(),
                     known => {
-                        let ids: Vec<String> = known.iter().map(|template| format!("`{}`", template.id)).collect();
-                        format!("its manifest has no `[[workspace]]` template of that id, only {}", ids.join(", "))
+                        let ids: Vec<String> =
+                            known.iter().map(|template| format!("`{}`", template.id)).collect();
+                        format!(
+                            "its manifest has no `[[workspace]]` template of that id, only {}",
+                            ids.join(", ")
+                        )
                     }
                 },
             },

@@ -56,7 +56,12 @@ impl Cache {
     }
 
     /// The component of `bytes`, from the cache or compiled.
-    pub(crate) fn component(&self, engine: &Engine, digest: Digest, bytes: &[u8]) -> wasmtime::Result<(Component, CacheEvent)> {
+    pub(crate) fn component(
+        &self,
+        engine: &Engine,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> wasmtime::Result<(Component, CacheEvent)> {
         let Some(open) = &self.open else {
             return Ok((Component::new(engine, bytes)?, CacheEvent::Off));
         };
@@ -118,7 +123,10 @@ impl Open {
         let entry = fs::read(self.dir.join(label.file_name())).ok()?;
         let (mac, code) = entry.split_at_checked(MAC_BYTES)?;
         self.mac(label, code)?.verify_slice(mac).ok()?;
-        #[expect(unsafe_code, reason = "the MAC says that this user's mst wrote these bytes, for this engine")]
+        #[expect(
+            unsafe_code,
+            reason = "the MAC says that this user's mst wrote these bytes, for this engine"
+        )]
         let component = unsafe { Component::deserialize(engine, code) };
         component.ok()
     }
@@ -159,8 +167,13 @@ fn local_key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
 fn owned_alone(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = fs::symlink_metadata(path)?;
-    let ours = meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw();
-    if ours { Ok(()) } else { Err(io::Error::new(io::ErrorKind::PermissionDenied, "the key is not this user's alone")) }
+    let ours =
+        meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw();
+    if ours {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the key is not this user's alone"))
+    }
 }
 
 #[cfg(not(unix))]

@@ -56,26 +56,38 @@ fn failure(guest: &Guest, limits: &Limits, function: &'static str, error: &wasmt
     // A guest that was refused memory ends in a trap of its own making; the refusal is the cause.
     match guest.meter.refused() {
         Some((LimitKind::Memory, asked)) => {
-            let what = format!("it asked for {} of memory, its limit is {}", bytes(asked), bytes(limits.memory_bytes as u64));
+            let what = format!(
+                "it asked for {} of memory, its limit is {}",
+                bytes(asked),
+                bytes(limits.memory_bytes as u64)
+            );
             return limit(LimitKind::Memory, what);
         }
         Some((kind, asked)) => {
-            return limit(kind, format!("it asked for a table of {asked} entries, its limit is {}", limits.table_entries));
+            return limit(
+                kind,
+                format!("it asked for a table of {asked} entries, its limit is {}", limits.table_entries),
+            );
         }
         None => {}
     }
     if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
-        return limit(LimitKind::Handles, format!("it held {} handles of the host's, its limit is {}", limits.handles, limits.handles));
+        return limit(
+            LimitKind::Handles,
+            format!("it held {} handles of the host's, its limit is {}", limits.handles, limits.handles),
+        );
     }
     if error.downcast_ref() == Some(&Trap::StackOverflow) {
         return limit(LimitKind::Stack, "its calls went deeper than the 512 KiB stack admits".to_owned());
     }
     let text = format!("{error:#}");
     if text.contains("fuel allocated for hostcalls has been exhausted") {
-        let what = format!("one call passed more than {} to the host, its limit", bytes(limits.call_bytes as u64));
+        let what =
+            format!("one call passed more than {} to the host, its limit", bytes(limits.call_bytes as u64));
         return limit(LimitKind::CallBytes, what);
     }
-    let trapped = error.downcast_ref::<Trap>().is_some() || error.downcast_ref::<wasmtime_wasi::I32Exit>().is_some();
+    let trapped =
+        error.downcast_ref::<Trap>().is_some() || error.downcast_ref::<wasmtime_wasi::I32Exit>().is_some();
     if !trapped && error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() {
         return CallError::Host { plugin, function, what: clean(&text, MAX_MESSAGE, false) };
     }

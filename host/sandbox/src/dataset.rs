@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use mst_model::case::{Message, Role, check_path};
 use mst_model::{Bytes, Case, CaseId, Kind, PluginId};
-use mst_plugin::PluginFile;
 use mst_plugin::Manifest;
+use mst_plugin::PluginFile;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
@@ -41,15 +41,25 @@ impl DatasetPlugin {
             return Err(LoadError::Kind { plugin: id.clone(), is: id.kind(), wanted: Kind::Dataset });
         }
         let (pre, event) = sandbox.prepare(file, link::dataset)?;
-        let pre = DatasetPre::new(pre).map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
-        Ok((DatasetPlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre }, event))
+        let pre = DatasetPre::new(pre)
+            .map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
+        Ok((
+            DatasetPlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre },
+            event,
+        ))
     }
 
     /// Opens the dataset that `options` names. `dirs` are the manifest's `dir`s by name, each
     /// bound to a directory that the guest sees read-only as `/NAME`.
-    pub async fn open(&self, options: &Value, dirs: &[(String, PathBuf)], sink: Arc<dyn LogSink>) -> Result<Cursor, OpenError> {
+    pub async fn open(
+        &self,
+        options: &Value,
+        dirs: &[(String, PathBuf)],
+        sink: Arc<dyn LogSink>,
+    ) -> Result<Cursor, OpenError> {
         let limits = self.sandbox.limits().clone();
-        let preopens: Vec<Preopen> = dirs.iter().map(|(name, path)| Preopen { name: name.clone(), path: path.clone() }).collect();
+        let preopens: Vec<Preopen> =
+            dirs.iter().map(|(name, path)| Preopen { name: name.clone(), path: path.clone() }).collect();
         let mut store = new_store(&self.sandbox, &self.manifest, &limits, &sink, &preopens, None)?;
         let options = options.to_string();
         let pre = &self.pre;
@@ -97,7 +107,9 @@ impl Cursor {
         })
         .await?;
         if page.len() > limit as usize {
-            return Err(self.wrong(format!("a page of {} cases, where at most {limit} were asked for", page.len())));
+            return Err(
+                self.wrong(format!("a page of {} cases, where at most {limit} were asked for", page.len()))
+            );
         }
         let mut cases = Vec::with_capacity(page.len());
         for case in page {
@@ -125,7 +137,12 @@ fn checked(case: cases::EvalCase) -> Result<Case, String> {
             "system" => Role::System,
             "user" => Role::User,
             "assistant" => Role::Assistant,
-            other => return Err(named(format!("`{}` is no role: it must be `system`, `user` or `assistant`", clean(other, 64, false)))),
+            other => {
+                return Err(named(format!(
+                    "`{}` is no role: it must be `system`, `user` or `assistant`",
+                    clean(other, 64, false)
+                )));
+            }
         };
         prompt.push(Message { role, content: message.content });
     }
@@ -136,9 +153,15 @@ fn checked(case: cases::EvalCase) -> Result<Case, String> {
         if !paths.insert(file.path.clone()) {
             return Err(named(format!("two files are called `{}`", file.path)));
         }
-        files.push(mst_model::case::CaseFile { path: file.path, content: Bytes(file.content), executable: file.executable });
+        files.push(mst_model::case::CaseFile {
+            path: file.path,
+            content: Bytes(file.content),
+            executable: file.executable,
+        });
     }
-    let json = |what: &str, text: &str| serde_json::from_str::<Value>(text).map_err(|error| named(format!("its {what} is no JSON: {error}")));
+    let json = |what: &str, text: &str| {
+        serde_json::from_str::<Value>(text).map_err(|error| named(format!("its {what} is no JSON: {error}")))
+    };
     let expected = case.expected.as_deref().map(|text| json("expected", text)).transpose()?;
     let metadata = match json("metadata", &case.metadata)? {
         Value::Object(metadata) => metadata,

@@ -84,9 +84,8 @@ impl Sandbox {
     }
 
     fn compile(&self, file: &PluginFile) -> Result<(Component, CacheEvent), LoadError> {
-        self.inner
-            .cache
-            .component(self.engine(), file.digest(), file.bytes())
-            .map_err(|error| LoadError::Compile { plugin: file.manifest().id.clone(), what: format!("{error:#}") })
+        self.inner.cache.component(self.engine(), file.digest(), file.bytes()).map_err(|error| {
+            LoadError::Compile { plugin: file.manifest().id.clone(), what: format!("{error:#}") }
+        })
     }
 }

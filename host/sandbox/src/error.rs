@@ -175,5 +175,9 @@ pub(crate) fn seconds(time: Duration) -> String {
 
 /// Bytes for people.
 pub(crate) fn bytes(count: u64) -> String {
-    if count >= 1 << 20 { format!("{:.1} MiB", count as f64 / f64::from(1 << 20)) } else { format!("{count} bytes") }
+    if count >= 1 << 20 {
+        format!("{:.1} MiB", count as f64 / f64::from(1 << 20))
+    } else {
+        format!("{count} bytes")
+    }
 }

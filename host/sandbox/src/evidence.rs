@@ -47,6 +47,7 @@ pub trait Evidence: Send + Sync {
 }
 
 /// What a guest holds as `trial`.
+#[expect(unreachable_pub, reason = "the bindings name it in a public place")]
 pub struct TrialHandle;
 
 impl Guest {
@@ -94,7 +95,10 @@ impl evidence::HostTrial for Guest {
                 }
             }
         }
-        Ok(Some(String::from_utf8(report).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())))
+        Ok(Some(
+            String::from_utf8(report)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        ))
     }
 
     async fn entries(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<Vec<evidence::Entry>> {
@@ -112,7 +116,10 @@ impl evidence::HostTrial for Guest {
         let part = self.evidence()?.read(&name, offset, limit.min(MAX_READ))?;
         Ok(match part {
             Some(part) => Ok(evidence::Content { bytes: part.bytes, rest: part.rest }),
-            None => Err(types::Error::NotFound(format!("the trial has no entry `{}`", crate::clean(&name, 256, false)))),
+            None => Err(types::Error::NotFound(format!(
+                "the trial has no entry `{}`",
+                crate::clean(&name, 256, false)
+            ))),
         })
     }
 

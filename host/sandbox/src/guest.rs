@@ -64,11 +64,13 @@ pub(crate) fn new_store(
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(Printed::new(&lines, false)).stderr(Printed::new(&lines, true));
     for preopen in preopens {
-        wasi.preopened_dir(&preopen.path, format!("/{}", preopen.name), FsPerms::ReadOnly).map_err(|error| LoadError::Dir {
-            plugin: id.clone(),
-            name: preopen.name.clone(),
-            what: error.to_string(),
-        })?;
+        wasi.preopened_dir(&preopen.path, format!("/{}", preopen.name), FsPerms::ReadOnly).map_err(
+            |error| LoadError::Dir {
+                plugin: id.clone(),
+                name: preopen.name.clone(),
+                what: error.to_string(),
+            },
+        )?;
     }
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.handles);

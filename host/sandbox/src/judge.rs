@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use mst_model::grade::{Citation, Finding, Measure, Usage, Verdict};
 use mst_model::{Kind, PluginId};
-use mst_plugin::PluginFile;
 use mst_plugin::Manifest;
+use mst_plugin::PluginFile;
 use serde_json::Value;
 
 use crate::bindings::judge::JudgePre;
@@ -54,8 +54,12 @@ impl JudgePlugin {
             return Err(LoadError::Kind { plugin: id.clone(), is: id.kind(), wanted: Kind::Judge });
         }
         let (pre, event) = sandbox.prepare(file, link::judge)?;
-        let pre = JudgePre::new(pre).map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
-        Ok((JudgePlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre }, event))
+        let pre = JudgePre::new(pre)
+            .map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
+        Ok((
+            JudgePlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre },
+            event,
+        ))
     }
 
     /// Judges one trial in a new instance, within `time`.
@@ -95,11 +99,16 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
         grading::Finding::Pass => Finding::Pass,
         grading::Finding::Fail => Finding::Fail,
         grading::Finding::Score(score) if (0.0..=1.0).contains(&score) => Finding::Score(score),
-        grading::Finding::Score(score) => return Err(format!("a score of {score}, where it must be 0.0 to 1.0")),
+        grading::Finding::Score(score) => {
+            return Err(format!("a score of {score}, where it must be 0.0 to 1.0"));
+        }
         grading::Finding::Abstain(why) => Finding::Abstain(clean(&why, MAX_REASON, true)),
     };
     if verdict.citations.len() > MAX_CITATIONS {
-        return Err(format!("{} citations, where at most {MAX_CITATIONS} are admitted", verdict.citations.len()));
+        return Err(format!(
+            "{} citations, where at most {MAX_CITATIONS} are admitted",
+            verdict.citations.len()
+        ));
     }
     let mut citations = Vec::with_capacity(verdict.citations.len());
     for citation in verdict.citations {
@@ -107,21 +116,33 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
         citations.push(Citation { entry: citation.entry, quote: citation.quote });
     }
     if verdict.measures.len() > MAX_MEASURES {
-        return Err(format!("{} measures, where at most {MAX_MEASURES} are admitted", verdict.measures.len()));
+        return Err(format!(
+            "{} measures, where at most {MAX_MEASURES} are admitted",
+            verdict.measures.len()
+        ));
     }
     let mut measures = Vec::with_capacity(verdict.measures.len());
     for measure in verdict.measures {
         let name = clean(&measure.name, 64, false);
         let named = !measure.name.is_empty()
             && measure.name.len() <= 64
-            && measure.name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_.-".contains(&c));
+            && measure
+                .name
+                .bytes()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_.-".contains(&c));
         if !named {
-            return Err(format!("a measure called `{name}`, where a name is 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`"));
+            return Err(format!(
+                "a measure called `{name}`, where a name is 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`"
+            ));
         }
         if !measure.value.is_finite() {
             return Err(format!("the measure `{name}` is {}, where it must be finite", measure.value));
         }
-        measures.push(Measure { name: measure.name, value: measure.value, unit: clean(&measure.unit, 32, false) });
+        measures.push(Measure {
+            name: measure.name,
+            value: measure.value,
+            unit: clean(&measure.unit, 32, false),
+        });
     }
     let usage = verdict.usage.map(|usage| Usage {
         model: usage.model.map(|model| clean(&model, 256, false)),
@@ -136,7 +157,10 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
 fn check_citation(citation: &grading::Citation, evidence: &dyn Evidence) -> Result<(), String> {
     let entry = clean(&citation.entry, 256, false);
     if citation.quote.is_empty() || citation.quote.len() > MAX_QUOTE {
-        return Err(format!("a citation of `{entry}` with a quote of {} bytes, where 1 to {MAX_QUOTE} are admitted", citation.quote.len()));
+        return Err(format!(
+            "a citation of `{entry}` with a quote of {} bytes, where 1 to {MAX_QUOTE} are admitted",
+            citation.quote.len()
+        ));
     }
     let quote = citation.quote.as_bytes();
     // Read in windows that overlap by the quote's length, so that a large entry is not held whole.
@@ -152,7 +176,10 @@ fn check_citation(citation: &grading::Citation, evidence: &dyn Evidence) -> Resu
             return Ok(());
         }
         if part.rest == 0 || part.bytes.is_empty() {
-            return Err(format!("it cites words that do not stand in `{entry}`: `{}`", clean(&citation.quote, 128, false)));
+            return Err(format!(
+                "it cites words that do not stand in `{entry}`: `{}`",
+                clean(&citation.quote, 128, false)
+            ));
         }
         window.drain(..window.len().saturating_sub(quote.len() - 1));
     }

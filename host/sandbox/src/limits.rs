@@ -70,7 +70,12 @@ impl Meter {
 }
 
 impl ResourceLimiter for Meter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         let wanted = self.used_memory_bytes.saturating_add(desired.saturating_sub(current));
         if wanted > self.memory_bytes {
             self.refused.get_or_insert((LimitKind::Memory, wanted as u64));
@@ -91,7 +96,12 @@ impl ResourceLimiter for Meter {
         Ok(())
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         if desired > self.table_entries {
             self.refused.get_or_insert((LimitKind::Table, desired as u64));
             return Ok(false);

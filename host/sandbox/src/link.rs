@@ -23,7 +23,6 @@ pub(crate) fn dataset(linker: &mut Linker<Guest>) -> Result {
 /// The linker of world `judge`.
 pub(crate) fn judge(linker: &mut Linker<Guest>) -> Result {
     standard(linker)?;
-    bindings::log::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)?;
     bindings::judge::Judge::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)
 }
 
@@ -42,7 +41,9 @@ fn standard(linker: &mut Linker<Guest>) -> Result {
     wasi::clocks::monotonic_clock::add_to_linker::<Guest, WasiClocks>(linker, Guest::clocks)?;
     wasi::random::random::add_to_linker::<Guest, WasiRandom>(linker, |guest| guest.ctx().ctx.random())?;
     wasi::random::insecure::add_to_linker::<Guest, WasiRandom>(linker, |guest| guest.ctx().ctx.random())?;
-    wasi::random::insecure_seed::add_to_linker::<Guest, WasiRandom>(linker, |guest| guest.ctx().ctx.random())?;
+    wasi::random::insecure_seed::add_to_linker::<Guest, WasiRandom>(linker, |guest| {
+        guest.ctx().ctx.random()
+    })?;
     wasi::filesystem::preopens::add_to_linker::<Guest, WasiFilesystem>(linker, Guest::filesystem)?;
     wasi::filesystem::types::add_to_linker::<Guest, WasiFilesystem>(linker, Guest::filesystem)?;
     wasi::cli::environment::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;

@@ -135,7 +135,9 @@ impl Lines {
             self.sink.line(LogLine {
                 plugin: self.plugin.clone(),
                 level: Level::Warn,
-                message: format!("{dropped} more lines were dropped: a plugin may say {max_lines} in one call"),
+                message: format!(
+                    "{dropped} more lines were dropped: a plugin may say {max_lines} in one call"
+                ),
             });
         }
     }

@@ -33,7 +33,10 @@ mod tests {
 
     #[test]
     fn nothing_reaches_a_terminal_but_text() {
-        assert_eq!(clean("a\u{1b}[31mb\0c\u{202e}d\r\ne\tf", 100, false), "a\u{fffd}[31mb\u{fffd}c\u{fffd}d e f");
+        assert_eq!(
+            clean("a\u{1b}[31mb\0c\u{202e}d\r\ne\tf", 100, false),
+            "a\u{fffd}[31mb\u{fffd}c\u{fffd}d e f"
+        );
         assert_eq!(clean("a\nb", 100, true), "a\nb");
         assert_eq!(clean("\u{9b}31m", 100, false), "\u{fffd}31m");
     }

@@ -86,13 +86,15 @@ impl workspace::Host for Guest {
         if stdin.is_some() && command.stdin == Stdin::None {
             return Ok(Err(types::Error::Invalid(format!("template `{template}` takes no stdin"))));
         }
-        let slots: Vec<(String, Vec<String>)> = slots.into_iter().map(|slot| (slot.name, slot.values)).collect();
+        let slots: Vec<(String, Vec<String>)> =
+            slots.into_iter().map(|slot| (slot.name, slot.values)).collect();
         let argv = match command.template.fill(&slots, &judging.options, &HostValues::default()) {
             Ok(argv) => argv,
             Err(error) => return Ok(Err(types::Error::Invalid(format!("template `{template}`: {error}")))),
         };
         let workspace: Arc<dyn Workspace> = judging.workspace.clone();
-        let command = Command { argv, stdin, time: command.timeout.0, max_output_bytes: command.max_output_bytes };
+        let command =
+            Command { argv, stdin, time: command.timeout.0, max_output_bytes: command.max_output_bytes };
         Ok(match workspace.run(command).await {
             Ok(output) => Ok(commands::Output {
                 status: match output.ended {

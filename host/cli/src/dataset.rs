@@ -1,0 +1,107 @@
+//! A dataset's cases, paged out of its plugin into the run.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mst_model::run::CaseSet;
+use mst_plugin::PluginFile;
+use mst_sandbox::{DatasetPlugin, LogSink, Sandbox};
+use mst_store::RunWriter;
+use serde_json::{Map, Value};
+
+use crate::error::Failure;
+
+/// How many cases a page has.
+const PAGE: u32 = 256;
+
+/// Resolves the dataset into the run's `cases.jsonl`.
+pub(crate) async fn resolve(
+    sandbox: &Sandbox,
+    file: &PluginFile,
+    options: &Map<String, Value>,
+    eval_dir: &Path,
+    run: &RunWriter,
+    sink: Arc<dyn LogSink>,
+    counted: impl Fn(u64),
+) -> Result<CaseSet, Failure> {
+    let id = &file.manifest().id;
+    let failed =
+        |error: &dyn std::error::Error| Failure::because(format!("the dataset `{id}` can't be read"), error);
+    let (plugin, _) = DatasetPlugin::load(sandbox, file).map_err(|error| failed(&error))?;
+    // The guest sees these directories and nothing else, and only as long as it is read.
+    let staged = run.scratch("data").map_err(|error| failed(&error))?;
+    let (options, dirs) = bind_dirs(file, options, eval_dir, staged.path())?;
+    let mut cursor = plugin.open(&options, &dirs, sink).await.map_err(|error| failed(&error))?;
+    let mut cases = run.write_cases().map_err(|error| failed(&error))?;
+    let mut count = 0;
+    loop {
+        let page = cursor.next(PAGE).await.map_err(|error| failed(&error))?;
+        if page.is_empty() {
+            break;
+        }
+        for case in &page {
+            cases.push(case).map_err(|error| failed(&error))?;
+        }
+        count += page.len() as u64;
+        counted(count);
+    }
+    if count == 0 {
+        return Err(Failure::new(format!("the dataset `{id}` has no cases")).hint("look at its options"));
+    }
+    cases.finish().map_err(|error| failed(&error))
+}
+
+/// Binds each `dir` of the manifest to what the user's option names. The option then holds the
+/// path that the guest sees.
+fn bind_dirs(
+    file: &PluginFile,
+    options: &Map<String, Value>,
+    eval_dir: &Path,
+    staged: &Path,
+) -> Result<(Value, Vec<(String, PathBuf)>), Failure> {
+    let mut options = options.clone();
+    let mut dirs = Vec::new();
+    for dir in &file.manifest().dirs {
+        let Some(option) = &dir.option else { continue };
+        let Some(named) = options.get(option).and_then(Value::as_str).map(str::to_owned) else { continue };
+        let failed = |error: io::Error| {
+            Failure::because(
+                format!(
+                    "the option `{option}` of `{}` names `{named}`, which can't be read",
+                    file.manifest().id
+                ),
+                &error,
+            )
+            .hint(format!("paths are relative to the eval's file, in `{}`", eval_dir.display()))
+        };
+        let path = fs::canonicalize(eval_dir.join(&named)).map_err(failed)?;
+        let guest = format!("/{}", dir.name);
+        if fs::metadata(&path).map_err(failed)?.is_dir() {
+            dirs.push((dir.name.clone(), path));
+            options.insert(option.clone(), Value::String(guest));
+        } else {
+            let name = Path::new(&named).file_name().and_then(|name| name.to_str()).unwrap_or("data");
+            let alone = staged.join(&dir.name);
+            stage_alone(&path, &alone, name).map_err(failed)?;
+            dirs.push((dir.name.clone(), alone));
+            options.insert(option.clone(), Value::String(format!("{guest}/{name}")));
+        }
+    }
+    Ok((Value::Object(options), dirs))
+}
+
+/// Puts a file into a directory of its own, so that naming it grants it and nothing beside it.
+fn stage_alone(path: &Path, dir: &Path, name: &str) -> io::Result<()> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is neither a file nor a directory"));
+    }
+    // Opened first: a link to a file that this user may not read would fail only in the guest.
+    fs::File::open(path)?;
+    fs::create_dir(dir)?;
+    let to = dir.join(name);
+    // A hard link costs nothing; across file systems, or where the kernel protects links to
+    // another's files, it is a copy.
+    fs::hard_link(path, &to).or_else(|_| fs::copy(path, &to).map(drop))
+}

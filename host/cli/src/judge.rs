@@ -1,0 +1,108 @@
+//! The worker knows a judge as a trait, the sandbox knows a trial as one; here they meet.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mst_model::grade::Verdict;
+use mst_plugin::PluginFile;
+use mst_sandbox::{
+    Command, Ended, Entry, Evidence, JudgePlugin, LogSink, Output, Part, Sandbox, Workspace, WorkspaceError,
+};
+use mst_worker::grade::{self, GradeWorkspace, Judge, StoredTrial};
+use serde_json::{Map, Value};
+
+use crate::error::Failure;
+
+/// A judge that is a component.
+pub(crate) struct ComponentJudge {
+    plugin: JudgePlugin,
+    options: Value,
+    sink: Arc<dyn LogSink>,
+}
+
+impl ComponentJudge {
+    pub(crate) fn load(
+        sandbox: &Sandbox,
+        file: &PluginFile,
+        options: &Map<String, Value>,
+        sink: Arc<dyn LogSink>,
+    ) -> Result<ComponentJudge, Failure> {
+        let (plugin, _) = JudgePlugin::load(sandbox, file).map_err(|error| {
+            Failure::because(format!("the judge `{}` can't be loaded", file.manifest().id), &error)
+        })?;
+        Ok(ComponentJudge { plugin, options: Value::Object(options.clone()), sink })
+    }
+}
+
+#[async_trait]
+impl Judge for ComponentJudge {
+    async fn judge(
+        &self,
+        trial: Arc<StoredTrial>,
+        workspace: Arc<GradeWorkspace>,
+        time: Duration,
+    ) -> Result<Verdict, String> {
+        let evidence = Arc::new(Seen(trial));
+        let workspace = Arc::new(Restored(workspace));
+        self.plugin
+            .judge(evidence, workspace, &self.options, time, &self.sink)
+            .await
+            .map_err(|error| Failure::from_error(&error).one_line())
+    }
+}
+
+/// A stored trial, as the sandbox shows it to a guest.
+struct Seen(Arc<StoredTrial>);
+
+impl Evidence for Seen {
+    fn case_json(&self) -> String {
+        self.0.case_json()
+    }
+
+    fn variant(&self) -> String {
+        self.0.key().variant.to_string()
+    }
+
+    fn index(&self) -> u32 {
+        self.0.key().index
+    }
+
+    fn outcome_json(&self) -> String {
+        self.0.outcome_json()
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        self.0.entries().into_iter().map(|(name, size_bytes)| Entry { name, size_bytes }).collect()
+    }
+
+    fn read(&self, name: &str, offset: u64, limit: u32) -> io::Result<Option<Part>> {
+        Ok(self.0.read(name, offset, limit)?.map(|(bytes, rest)| Part { bytes, rest }))
+    }
+}
+
+/// A restored workspace, as the sandbox reaches it.
+struct Restored(Arc<GradeWorkspace>);
+
+#[async_trait]
+impl Workspace for Restored {
+    async fn run(&self, command: Command) -> Result<Output, WorkspaceError> {
+        let Command { argv, stdin, time, max_output_bytes } = command;
+        let finished = self.0.run(grade::Command { argv, stdin, time, max_output_bytes }).await;
+        let finished = finished.map_err(|error| match error {
+            grade::WorkspaceError::NotFound(what) => WorkspaceError::NotFound(what),
+            other => WorkspaceError::Failed(other.to_string()),
+        })?;
+        Ok(Output {
+            ended: match finished.exit {
+                _ if finished.timed_out => Ended::TimedOut,
+                mst_process::Exit::Code(code) => Ended::Code(code),
+                mst_process::Exit::Signal(signal) => Ended::Signal(signal),
+            },
+            cut_bytes: finished.stdout.cut + finished.stderr.cut,
+            stdout: finished.stdout.bytes,
+            stderr: finished.stderr.bytes,
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! Where things are on this machine. All reading of the environment is here.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where compiled components are kept: `MST_CACHE_DIR`, else the user's cache directory.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    if let Some(dir) = var("MST_CACHE_DIR") {
+        return Some(PathBuf::from(dir).join("components"));
+    }
+    let base = var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let base = base.or_else(|| Some(PathBuf::from(var("HOME")?).join(".cache")))?;
+    Some(base.join("mst").join("components"))
+}
+
+/// The whole environment.
+pub(crate) fn vars() -> impl Iterator<Item = (OsString, OsString)> {
+    env::vars_os()
+}
+
+/// A variable of the environment; none where it is unset, empty or no UTF-8.
+pub(crate) fn var(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}

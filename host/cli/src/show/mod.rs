@@ -1,0 +1,54 @@
+//! Everything that a person or a program reads: results on stdout, the rest on stderr.
+
+mod progress;
+mod table;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use crate::error::Failure;
+use crate::exit::Exit;
+
+pub(crate) use progress::{How, Progress};
+pub(crate) use table::summary;
+
+/// Prints a failure.
+pub(crate) fn failure(failure: &Failure) {
+    let mut text = format!("error: {}\n", failure.message);
+    for cause in &failure.causes {
+        text.push_str(&format!("  - {}\n", cause.replace('\n', "\n    ")));
+    }
+    if let Some(hint) = &failure.hint {
+        text.push_str(&format!("hint: {hint}\n"));
+    }
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints a result.
+pub(crate) fn result(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever read has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::because("can't write to stdout", &error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Prints a value as indented JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<Exit, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::from_error(&error))?;
+    result(&format!("{text}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// Prints a line beside the results.
+pub(crate) fn aside(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether a person looks at stderr.
+pub(crate) fn on_terminal() -> bool {
+    io::stderr().is_terminal()
+}

@@ -1,0 +1,208 @@
+//! How a run looks while it goes: a bar on a terminal, plain lines elsewhere, JSON for programs.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mst_coordinator::Event;
+use mst_model::PluginId;
+use mst_model::outcome::Status;
+use mst_model::run::ShardEnding;
+use mst_sandbox::{Level, LogLine, LogSink};
+use mst_worker::grade::GradeEvent;
+use serde_json::{Value, json};
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// A person at a terminal.
+    Bar,
+    /// A log.
+    Lines,
+    /// A program, on stdout.
+    Json,
+}
+
+/// A run's progress. Shared: plugins, workers and signals all speak here.
+pub(crate) struct Progress {
+    how: How,
+    bar: ProgressBar,
+    done: AtomicU64,
+    total: AtomicU64,
+    broken: AtomicU64,
+}
+
+impl Progress {
+    pub(crate) fn new(how: How) -> Progress {
+        let bar = match how {
+            How::Bar => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            How::Lines | How::Json => ProgressBar::hidden(),
+        };
+        Progress { how, bar, done: AtomicU64::new(0), total: AtomicU64::new(0), broken: AtomicU64::new(0) }
+    }
+
+    /// One line for a person.
+    pub(crate) fn note(&self, text: &str) {
+        match self.how {
+            How::Bar => self.bar.suspend(|| eprintln!("{text}")),
+            How::Lines => eprintln!("{text}"),
+            How::Json => {}
+        }
+    }
+
+    fn event(&self, value: &Value) {
+        if self.how == How::Json {
+            // A reader that went away is no reason to lose a trial.
+            let _ = writeln!(std::io::stdout().lock(), "{value}");
+        }
+    }
+
+    /// The run has a name and a directory.
+    pub(crate) fn run_started(&self, run: &str, path: &str) {
+        self.event(&json!({"event": "run-started", "run": run, "path": path}));
+        self.note(&format!("run {run} in {path}"));
+    }
+
+    /// So many cases were read from the dataset.
+    pub(crate) fn cases(&self, count: u64) {
+        if self.how == How::Bar {
+            self.bar.set_style(style("{spinner} reading cases: {msg}"));
+            self.bar.set_message(count.to_string());
+            self.bar.tick();
+        }
+    }
+
+    /// The dataset is at its end.
+    pub(crate) fn cases_resolved(&self, count: u64) {
+        self.event(&json!({"event": "cases-resolved", "cases": count}));
+        self.note(&format!("{count} cases"));
+    }
+
+    /// Counting from here on: `total` of `what`.
+    fn phase(&self, what: &str, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+        self.broken.store(0, Ordering::Relaxed);
+        if self.how == How::Bar {
+            self.bar.reset();
+            self.bar.set_length(total);
+            self.bar.set_style(style(&format!(
+                "{what} [{{bar:32}}] {{pos}}/{{len}} {{msg}} {{elapsed}} gone, {{eta}} left"
+            )));
+            self.bar.enable_steady_tick(Duration::from_millis(250));
+        }
+    }
+
+    fn step(&self, broken: bool) -> u64 {
+        let broken = self.broken.fetch_add(u64::from(broken), Ordering::Relaxed) + u64::from(broken);
+        if broken > 0 {
+            self.bar.set_message(format!("({broken} instrument errors)"));
+        }
+        self.bar.inc(1);
+        self.done.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What the coordinator says.
+    pub(crate) fn collecting(&self, event: Event) {
+        match event {
+            Event::Planned { trials, shards } => {
+                self.event(&json!({"event": "collect-planned", "trials": trials, "shards": shards}));
+                self.phase("collect", trials);
+            }
+            Event::ShardStarted { shard } => self.event(&json!({"event": "shard-started", "shard": shard})),
+            Event::TrialStarted { trial } => self.event(&json!({"event": "trial-started", "trial": trial})),
+            Event::TrialStored { trial, status } => {
+                let done = self.step(status == Status::Error);
+                self.event(&json!({"event": "trial-stored", "trial": trial, "status": status}));
+                if self.how == How::Lines {
+                    let word = match status {
+                        Status::Completed => "completed",
+                        Status::Crashed => "crashed",
+                        Status::Error => "instrument error",
+                    };
+                    eprintln!("collect {done}/{} {trial}: {word}", self.total.load(Ordering::Relaxed));
+                }
+            }
+            Event::Noise { shard, line } => {
+                self.event(&json!({"event": "noise", "shard": shard, "line": line}));
+                self.note(&format!("shard {shard} says: {line}"));
+            }
+            Event::Stopping { in_flight } => {
+                self.event(&json!({"event": "stopping", "in_flight": in_flight}));
+                self.note(&format!("waiting for {in_flight} trials"));
+            }
+            Event::ShardEnded { shard, ending } => {
+                self.event(&json!({"event": "shard-ended", "shard": shard, "ending": ending}));
+                if let ShardEnding::Broken { why } = ending {
+                    self.note(&format!("shard {shard} broke: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Grading begins: `total` grades at the most.
+    pub(crate) fn grading(&self, total: u64) {
+        self.event(&json!({"event": "grade-planned", "grades": total}));
+        self.phase("grade", total);
+    }
+
+    /// What the grader says.
+    pub(crate) fn graded(&self, event: GradeEvent) {
+        let GradeEvent::Graded { judge, trial, error } = event;
+        let done = self.step(error.is_some());
+        self.event(&json!({"event": "graded", "judge": judge, "trial": trial, "error": error}));
+        if self.how == How::Lines {
+            let total = self.total.load(Ordering::Relaxed);
+            match error {
+                Some(error) => eprintln!("grade {done}/{total} {judge} {trial}: instrument error: {error}"),
+                // A tenth at a time: grades come faster than anybody reads.
+                None if done == total || done % total.div_ceil(10).max(1) == 0 => {
+                    eprintln!("grade {done}/{total}")
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The last word of a run, for programs.
+    pub(crate) fn summary(&self, summary: &Value) {
+        self.event(&json!({"event": "summary", "summary": summary}));
+    }
+
+    /// Clears the bar.
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+}
+
+impl LogSink for Progress {
+    fn line(&self, line: LogLine) {
+        let LogLine { plugin, level, message } = line;
+        let word = match level {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warning",
+            Level::Error => "error",
+        };
+        self.event(&json!({"event": "log", "plugin": plugin, "level": word, "message": message}));
+        if level > Level::Debug {
+            self.note(&format!("{plugin}: {word}: {message}"));
+        }
+    }
+
+    fn progress(&self, plugin: &PluginId, message: String, fraction: Option<f32>) {
+        self.event(
+            &json!({"event": "plugin-progress", "plugin": plugin, "message": message, "fraction": fraction}),
+        );
+        if self.how == How::Bar {
+            self.bar.set_message(format!("{plugin}: {message}"));
+        }
+    }
+}

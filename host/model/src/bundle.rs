@@ -1,0 +1,57 @@
+//! What a worker is given, as `mst.bundle/v1`: `bundle.json` and, in dispatch order, one line of
+//! `work.jsonl` a case. It holds no secret.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::eval::{Client, Deadlines};
+use crate::{Case, Digest, RunId, VariantId};
+
+/// `bundle.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// [`Bundle::SCHEMA`].
+    pub schema: String,
+    /// The run.
+    pub run: RunId,
+    /// The shard, from 0.
+    pub shard: u32,
+    /// How many trials the worker does at a time.
+    pub concurrency: u32,
+    /// Each variant's client, with the variant's environment merged in.
+    pub clients: BTreeMap<VariantId, Client>,
+    /// How long each part of a trial may take.
+    pub deadlines: Deadlines,
+}
+
+impl Bundle {
+    /// The schema's name.
+    pub const SCHEMA: &'static str = "mst.bundle/v1";
+    /// The name of its file.
+    pub const FILE: &'static str = "bundle.json";
+    /// The name of the file with the work.
+    pub const WORK_FILE: &'static str = "work.jsonl";
+}
+
+/// A trial to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// The arm.
+    pub variant: VariantId,
+    /// Which of the arm's trials of this case.
+    pub index: u32,
+    /// Which attempt at it, from 0.
+    pub attempt: u32,
+}
+
+/// A line of `work.jsonl`: a case, and what is to do with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaseWork {
+    /// The case's digest.
+    pub sha256: Digest,
+    /// Its trials, in dispatch order.
+    pub trials: Vec<Planned>,
+    /// The case.
+    pub case: Case,
+}

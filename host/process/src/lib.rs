@@ -1,0 +1,26 @@
+//! Child processes: started in a group of their own, bounded, captured, and gone at the end.
+//!
+//! For: running one program to its end, or to its deadline, with all that it starts; and finding
+//! the program that a name means.
+//! Not for: deciding what may run, or talking with a child while it runs.
+//! Must never know: trials, plugins, judges, or anything else of mst.
+//!
+//! This is no jail. What a program starts is found by its process group and, where it left that,
+//! by [`adopt_orphans`]; a program that sets out to hide from both needs a container around it.
+
+mod capture;
+mod error;
+mod orphans;
+mod resolve;
+mod run;
+mod spawn;
+mod spec;
+mod tree;
+mod watch;
+
+pub use error::{Left, RunError};
+pub use orphans::{MARKER, adopt_orphans};
+pub use resolve::{NotFound, resolve_program};
+pub use run::run;
+pub use spec::{Exit, Finished, Spec, Stdin, Stream};
+pub use tree::settle;

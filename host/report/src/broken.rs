@@ -1,0 +1,88 @@
+//! What broke on the way, grouped by what it said.
+
+use mst_model::outcome::{InstrumentError, Stage};
+use mst_model::{JudgeId, TrialKey};
+use serde::Serialize;
+
+/// Messages may hold a path or a number of their own each; memory must not grow with them.
+const MAX_GROUPS: usize = 20;
+const MAX_MESSAGE_CHARS: usize = 500;
+
+/// Instrument errors that say the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenGroup {
+    /// The judge that broke; absent where the trial itself did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeId>,
+    /// Where it broke.
+    pub stage: Stage,
+    /// What it said, cut to 500 characters.
+    pub message: String,
+    /// How often.
+    pub count: u64,
+    /// The first trial with it, in the order of the plan.
+    pub first: TrialKey,
+}
+
+/// The instrument errors of a run. One that is a trial's own is counted once here, while it
+/// stands in the row of every judge.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// The first 20 kinds, in the order of the plan.
+    pub groups: Vec<BrokenGroup>,
+    /// Errors of further kinds.
+    pub others: u64,
+}
+
+impl Broken {
+    pub(crate) fn add(&mut self, judge: Option<&JudgeId>, error: &InstrumentError, trial: &TrialKey) {
+        let message = match error.message.char_indices().nth(MAX_MESSAGE_CHARS) {
+            Some((end, _)) => &error.message[..end],
+            None => &error.message,
+        };
+        let same = |group: &&mut BrokenGroup| {
+            group.judge.as_ref() == judge && group.stage == error.stage && group.message == message
+        };
+        if let Some(group) = self.groups.iter_mut().find(same) {
+            group.count += 1;
+        } else if self.groups.len() < MAX_GROUPS {
+            self.groups.push(BrokenGroup {
+                judge: judge.cloned(),
+                stage: error.stage,
+                message: message.to_owned(),
+                count: 1,
+                first: trial.clone(),
+            });
+        } else {
+            self.others += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_the_same_is_one_group_and_memory_is_bounded() {
+        let trial =
+            TrialKey { case: "x".parse().expect("an id"), variant: "a".parse().expect("an id"), index: 0 };
+        let judge: JudgeId = "text".parse().expect("an id");
+        let error = |message: &str| InstrumentError { stage: Stage::Scoring, message: message.to_owned() };
+        let mut broken = Broken::default();
+        broken.add(None, &error("no room"), &trial);
+        broken.add(Some(&judge), &error("no room"), &trial);
+        broken.add(None, &error("no room"), &TrialKey { index: 1, ..trial.clone() });
+        let counts: Vec<_> = broken
+            .groups
+            .iter()
+            .map(|group| (group.judge.is_some(), group.count, group.first.index))
+            .collect();
+        assert_eq!(counts, [(false, 2, 0), (true, 1, 0)]);
+        for at in 0..100 {
+            broken.add(None, &error(&format!("{at} {}", "é".repeat(1000))), &trial);
+        }
+        assert_eq!((broken.groups.len(), broken.others), (20, 82));
+        assert!(broken.groups.iter().all(|group| group.message.chars().count() <= 500));
+    }
+}

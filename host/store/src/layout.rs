@@ -1,0 +1,58 @@
+//! Where things lie in a run directory. A worker's results have the same layout, less of it.
+
+use std::path::{Path, PathBuf};
+
+use mst_model::{JudgeId, TrialKey};
+
+use crate::name;
+
+pub(crate) const TRANSCRIPT: &str = "transcript.json";
+pub(crate) const REPORT: &str = "report";
+pub(crate) const STDERR: &str = "stderr";
+pub(crate) const FILES: &str = "files";
+
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) root: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Layout {
+        Layout { root: root.into() }
+    }
+
+    pub(crate) fn run_json(&self) -> PathBuf {
+        self.root.join("run.json")
+    }
+
+    pub(crate) fn cases(&self) -> PathBuf {
+        self.root.join("cases.jsonl")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    pub(crate) fn trial(&self, key: &TrialKey) -> PathBuf {
+        let mut path = self.under("trials", key);
+        path.push(key.index.to_string());
+        path
+    }
+
+    pub(crate) fn grade(&self, judge: &JudgeId, key: &TrialKey) -> PathBuf {
+        let mut path = self.under(Path::new("grades").join(name::component(judge.as_str())), key);
+        path.push(format!("{}.json", key.index));
+        path
+    }
+
+    fn under(&self, folder: impl AsRef<Path>, key: &TrialKey) -> PathBuf {
+        let mut path = self.root.join(folder);
+        path.push(name::escape(&key.case));
+        path.push(name::component(key.variant.as_str()));
+        path
+    }
+}

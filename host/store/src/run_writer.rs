@@ -1,0 +1,143 @@
+//! A run, written.
+
+use std::fs;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use mst_model::grade::{Finding, Grade, Graded};
+use mst_model::run::RunRecord;
+use mst_model::transcript::Transcript;
+use mst_model::{Digest, RunId, TrialKey};
+use tempfile::TempDir;
+
+use crate::layout::{Layout, TRANSCRIPT};
+use crate::lock::Lock;
+use crate::{
+    CasesWriter, Result, ResultsDir, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
+};
+
+/// A run's directory, for writing too: it holds the run's lock as long as it lives. Threads may
+/// share it; each write is atomic by itself.
+#[derive(Debug)]
+pub struct RunWriter {
+    dir: RunDir,
+    _lock: Lock,
+}
+
+impl Deref for RunWriter {
+    type Target = RunDir;
+
+    fn deref(&self) -> &RunDir {
+        &self.dir
+    }
+}
+
+impl RunWriter {
+    pub(crate) fn create(runs: &Path, id: &RunId) -> Result<RunWriter> {
+        fs::create_dir_all(runs).map_err(StoreError::io("make directory", runs))?;
+        let path = runs.join(id.as_str());
+        fs::create_dir(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::RunExists { path: path.clone() },
+            _ => StoreError::io("make directory", &path)(error),
+        })?;
+        RunWriter::locked(Layout::new(path))
+    }
+
+    pub(crate) fn open(path: &Path) -> Result<RunWriter> {
+        let dir = RunDir::open_read(path)?;
+        RunWriter::locked(dir.layout)
+    }
+
+    fn locked(layout: Layout) -> Result<RunWriter> {
+        let lock = Lock::take(&layout)?;
+        stage::clear_tmp(&layout)?;
+        Ok(RunWriter { dir: RunDir { layout }, _lock: lock })
+    }
+
+    /// Removes a run that never began: everything that was written since
+    /// [`create`](RunDir::create). A run whose record was written stays, and is an error.
+    pub fn discard(self) -> Result<()> {
+        let path = self.path();
+        if self.layout.run_json().exists() {
+            return Err(StoreError::RunExists { path: path.to_owned() });
+        }
+        fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
+    }
+
+    /// Replaces the run's record.
+    pub fn write_record(&self, record: &RunRecord) -> Result<()> {
+        let path = self.layout.run_json();
+        atomic::write_via(&self.layout.tmp(), &path, &json::pretty(&path, record)?)
+    }
+
+    /// Begins the run's cases. They are written once.
+    pub fn write_cases(&self) -> Result<CasesWriter> {
+        CasesWriter::begin(&self.layout)
+    }
+
+    /// A directory on the run's file system for what is on its way; removed when dropped, and
+    /// with everything else in `tmp/` when the run is next opened for writing.
+    pub fn scratch(&self, prefix: &str) -> Result<TempDir> {
+        let tmp = self.layout.tmp();
+        let made = tempfile::Builder::new().prefix(prefix).tempdir_in(&tmp);
+        made.map_err(StoreError::io("make a directory in", &tmp))
+    }
+
+    /// Begins a trial.
+    pub fn stage(&self) -> Result<TrialStage> {
+        TrialStage::begin(self.path())
+    }
+
+    /// Moves a trial that a worker made, in a directory of its own, into the run, after holding
+    /// it to what the worker said: its `transcript.json` has the digest `sha256` and is trial
+    /// `key`'s, and the directory holds what that lists, byte for byte, and nothing else.
+    pub fn adopt(&self, key: &TrialKey, from: &Path, sha256: &Digest) -> Result<Transcript> {
+        let transcript = verify(key, from, sha256)?;
+        tree::sync(from)?;
+        stage::adopt(&self.layout, key, from)?;
+        Ok(transcript)
+    }
+
+    /// [`adopt`](RunWriter::adopt) for a trial that this machine committed to `results`: that has
+    /// synced it already, and syncs are most of what a trial costs here.
+    pub fn adopt_from(&self, results: &ResultsDir, key: &TrialKey, sha256: &Digest) -> Result<Transcript> {
+        let from = results.trial_dir(key);
+        let transcript = verify(key, &from, sha256)?;
+        stage::adopt(&self.layout, key, &from)?;
+        Ok(transcript)
+    }
+
+    /// Writes a grade, in place of the same judge's earlier grade of the same trial.
+    pub fn write_grade(&self, grade: &Grade) -> Result<PathBuf> {
+        if !has_json_numbers(grade) {
+            return Err(StoreError::BadNumber { trial: grade.trial.clone(), judge: grade.judge.clone() });
+        }
+        let path = self.layout.grade(&grade.judge, &grade.trial);
+        atomic::write_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
+        Ok(path)
+    }
+}
+
+fn verify(key: &TrialKey, dir: &Path, sha256: &Digest) -> Result<Transcript> {
+    let (transcript, found) = trial::verify_trial(dir, key)?;
+    if found == *sha256 {
+        return Ok(transcript);
+    }
+    Err(StoreError::Altered { path: dir.join(TRANSCRIPT), found, expected: *sha256 })
+}
+
+/// JSON writes what is no number as `null`, which then does not read back.
+fn has_json_numbers(grade: &Grade) -> bool {
+    let Graded::Verdict(verdict) = &grade.result else {
+        return true;
+    };
+    let score = match verdict.finding {
+        Finding::Score(score) => (0.0..=1.0).contains(&score),
+        _ => true,
+    };
+    let cost = verdict.usage.as_ref().and_then(|usage| usage.cost_usd);
+    score
+        && verdict.measures.iter().all(|measure| measure.value.is_finite())
+        && cost.is_none_or(f64::is_finite)
+}

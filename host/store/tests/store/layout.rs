@@ -1,0 +1,298 @@
+//! What is written lies where the layout says, and reads back.
+
+use std::fs;
+use std::io::Read as _;
+
+use crate::fixture::*;
+use mst_model::grade::Finding;
+use mst_store::{ResultsDir, RunDir, StoreError};
+
+#[test]
+fn a_whole_run_lies_where_the_layout_says_and_reads_back() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = run(runs.path(), &["HumanEval/0", "b"]);
+    let key = key("HumanEval/0", "a", 1);
+    let committed = commit(run.path(), &key).expect("commits");
+    let given = grade(&key, Finding::Score(0.1 + 0.2));
+    run.write_grade(&given).expect("writes");
+
+    assert_eq!(
+        listing(runs.path()),
+        [
+            "20261130-015240-k3f9",
+            "20261130-015240-k3f9/cases.jsonl",
+            "20261130-015240-k3f9/grades",
+            "20261130-015240-k3f9/grades/text",
+            "20261130-015240-k3f9/grades/text/HumanEval%2F0=21",
+            "20261130-015240-k3f9/grades/text/HumanEval%2F0=21/a",
+            "20261130-015240-k3f9/grades/text/HumanEval%2F0=21/a/1.json",
+            "20261130-015240-k3f9/lock",
+            "20261130-015240-k3f9/run.json",
+            "20261130-015240-k3f9/tmp",
+            "20261130-015240-k3f9/trials",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/files",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/files/src",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/files/src/main.rs",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/report",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/stderr",
+            "20261130-015240-k3f9/trials/HumanEval%2F0=21/a/1/transcript.json",
+        ]
+    );
+
+    // Read by somebody else while the writer still has the lock.
+    let read = RunDir::open_read(run.path()).expect("opens");
+    let record = read.read_record().expect("reads");
+    assert_eq!(record, crate::fixture::record(record.cases));
+    let (transcript, sha256) = read.transcript(&key).expect("reads").expect("is there");
+    assert_eq!(transcript, crate::fixture::transcript(&key));
+    assert_eq!(sha256, committed.sha256);
+    assert_eq!(read.verify_trial(&key).expect("is whole"), (transcript, sha256));
+    assert_eq!(read.read_report(&key).expect("reads").as_deref(), Some(&b"because"[..]));
+    let mut code = String::new();
+    read.open_file(&key, "src/main.rs")
+        .expect("opens")
+        .expect("is there")
+        .read_to_string(&mut code)
+        .expect("reads");
+    assert_eq!(code, "fn main() {}");
+    assert!(read.open_file(&key, "../report").is_err());
+    assert_eq!(read.grade(&given.judge, &key).expect("reads"), Some(given.clone()));
+
+    let other = crate::fixture::key("b", "a", 0);
+    assert!(read.has_trial(&key).expect("looks") && !read.has_trial(&other).expect("looks"));
+    assert_eq!(read.transcript(&other).expect("looks"), None);
+    assert_eq!(read.grade(&given.judge, &other).expect("looks"), None);
+    assert!(read.open_report(&other).expect("looks").is_none());
+    assert!(read.open_stderr(&other).expect("looks").is_none());
+}
+
+#[test]
+fn trials_go_by_the_plan() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = run(runs.path(), &["y", "x"]);
+    fs::create_dir_all(run.path().join("trials/stray/a/0")).expect("makes");
+    let eval = eval();
+    let planned: Vec<String> =
+        run.trials(&eval).expect("opens").map(|key| key.expect("reads").to_string()).collect();
+    assert_eq!(planned, ["y a #0", "y a #1", "y b #0", "y b #1", "x a #0", "x a #1", "x b #0", "x b #1"]);
+}
+
+#[test]
+fn cases_stream_back_and_are_held_to_their_digests() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = run(runs.path(), &["x", "y"]);
+    let set = run.read_record().expect("reads").cases;
+    assert_eq!(set.count, 2);
+    run.verify_cases(&set).expect("are whole");
+    for (stored, head) in run.cases().expect("opens").zip(run.case_heads().expect("opens")) {
+        let (stored, head) = (stored.expect("reads"), head.expect("reads"));
+        assert_eq!(stored.case, case(stored.case.id.as_str()));
+        assert_eq!(stored.sha256, stored.case.digest().expect("a digest"));
+        assert_eq!((head.sha256, head.id), (stored.sha256, stored.case.id));
+    }
+
+    // Written once.
+    let again = run.write_cases().expect("begins");
+    assert!(again.finish().is_err());
+    run.verify_cases(&set).expect("are whole still");
+
+    let path = run.path().join("cases.jsonl");
+    let text = fs::read_to_string(&path).expect("reads");
+    fs::write(&path, text.replace("why?", "why!")).expect("writes");
+    assert!(matches!(run.verify_cases(&set), Err(StoreError::Altered { .. })));
+}
+
+#[test]
+fn a_case_id_stands_once() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = RunDir::create(runs.path(), &run_id()).expect("creates");
+    let mut writer = run.write_cases().expect("begins");
+    for id in ["x", "X", "x/", "x%2F"] {
+        writer.push(&case(id)).expect("adds");
+    }
+    let error = writer.push(&case("X")).expect_err("stands twice");
+    assert_eq!(error.to_string(), "two cases are called `X`: a case's id must be unique in its dataset");
+    drop(writer);
+    assert_eq!(listing(run.path()), ["lock", "tmp"], "nothing is left of it");
+    let path = run.path().to_owned();
+    run.discard().expect("removes");
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_has_begun_is_not_discarded_or_created_twice() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = run(runs.path(), &["x"]);
+    let error = RunDir::create(runs.path(), &run_id()).expect_err("exists");
+    assert!(matches!(error, StoreError::RunExists { .. }) && error.hint().is_some());
+    let path = run.path().to_owned();
+    assert!(run.discard().is_err());
+    RunDir::open_read(&path).expect("stays").read_record().expect("stays");
+}
+
+#[test]
+fn a_worker_has_the_same_layout_and_the_run_adopts_its_trials() {
+    let dir = tempfile::tempdir().expect("makes");
+    let results = ResultsDir::open(&dir.path().join("results")).expect("opens");
+    let run = run(dir.path(), &["x"]);
+    let key = key("x", "a", 0);
+    let committed = commit(results.path(), &key).expect("commits");
+    assert_eq!(committed.dir, results.trial_dir(&key));
+    assert_eq!(
+        committed.size_bytes,
+        fs::metadata(committed.dir.join("transcript.json")).expect("is there").len()
+    );
+    assert_eq!(
+        results.transcript(&key).expect("reads").expect("is there"),
+        (transcript(&key), committed.sha256)
+    );
+    let adopted = run.adopt_from(&results, &key, &committed.sha256).expect("adopts");
+    assert_eq!(adopted, transcript(&key));
+    assert_eq!(run.verify_trial(&key).expect("is whole").1, committed.sha256);
+    assert_eq!(results.transcript(&key).expect("looks"), None);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_trial_on_another_file_system_is_adopted_too() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let here = tempfile::tempdir().expect("makes");
+    let Ok(there) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    let device = |path: &std::path::Path| path.metadata().expect("is there").dev();
+    if device(here.path()) == device(there.path()) {
+        return;
+    }
+    let run = run(here.path(), &["x"]);
+    let key = key("x", "a", 0);
+    let committed = commit(there.path(), &key).expect("commits");
+    let code = "files/src/main.rs";
+    fs::set_permissions(committed.dir.join(code), fs::Permissions::from_mode(0o755)).expect("sets");
+    run.adopt(&key, &committed.dir, &committed.sha256).expect("adopts");
+    run.verify_trial(&key).expect("is whole");
+    let mode = fs::metadata(run.trial_dir(&key).join(code)).expect("is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    assert!(!committed.dir.exists());
+    assert_eq!(fs::read_dir(run.path().join("tmp")).expect("lists").count(), 0);
+}
+
+#[test]
+fn what_is_not_what_the_worker_said_is_not_adopted() {
+    type Change = fn(&std::path::Path);
+    let changes: [(&str, Change); 6] = [
+        ("`report` has digest", |dir| fs::write(dir.join("report"), "forged").expect("writes")),
+        ("`files/src/main.rs` is missing", |dir| {
+            fs::remove_file(dir.join("files/src/main.rs")).expect("removes")
+        }),
+        ("is not listed", |dir| fs::write(dir.join("files/more"), "").expect("writes")),
+        ("neither a file nor a directory", |dir| {
+            fs::remove_file(dir.join("report")).expect("removes");
+            std::os::unix::fs::symlink("/etc/hostname", dir.join("report")).expect("links")
+        }),
+        ("belongs to", |dir| {
+            let other = transcript(&key("x", "b", 0));
+            let json = serde_json::to_vec(&other).expect("writes");
+            fs::write(dir.join("transcript.json"), json).expect("writes")
+        }),
+        ("transcript.json` has digest", |dir| {
+            let path = dir.join("transcript.json");
+            let mut bytes = fs::read(&path).expect("reads");
+            bytes.push(b'\n');
+            fs::write(path, bytes).expect("writes")
+        }),
+    ];
+    for (words, change) in changes {
+        let dir = tempfile::tempdir().expect("makes");
+        let run = run(dir.path(), &["x"]);
+        let key = key("x", "a", 0);
+        let committed = commit(&dir.path().join("results"), &key).expect("commits");
+        change(&committed.dir);
+        let error = run.adopt(&key, &committed.dir, &committed.sha256).expect_err(words).to_string();
+        let error = error.replace(&format!("{}/", committed.dir.display()), "");
+        assert!(error.contains(words), "{words}: {error}");
+        assert!(!run.has_trial(&key).expect("looks"));
+    }
+}
+
+#[test]
+fn a_finished_trial_is_never_replaced() {
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &["x"]);
+    let key = key("x", "a", 0);
+    let first = commit(run.path(), &key).expect("commits");
+    assert!(matches!(commit(run.path(), &key), Err(StoreError::TrialExists { .. })));
+    let late = commit(&dir.path().join("results"), &key).expect("commits");
+    assert!(matches!(run.adopt(&key, &late.dir, &late.sha256), Err(StoreError::TrialExists { .. })));
+    assert!(late.dir.exists(), "what was refused stays where it was");
+    assert_eq!(run.verify_trial(&key).expect("is whole").1, first.sha256);
+    assert_eq!(fs::read_dir(run.path().join("tmp")).expect("lists").count(), 0);
+}
+
+#[test]
+fn wicked_cases_have_trials_of_their_own_inside_the_run() {
+    let wicked = [
+        "../../../outside",
+        "..",
+        ".",
+        "/etc/passwd",
+        "CON",
+        "con",
+        "nul.txt",
+        "a/b",
+        "a%2Fb",
+        "A",
+        "a",
+        "é",
+        "e\u{301}",
+        "a.",
+        "a",
+        " ",
+        "~",
+        "=",
+        "a=1",
+        "-rf",
+        "x\\y",
+        "💥",
+        "\u{202e}x",
+    ];
+    let long = ["L".repeat(256), "l".repeat(256), "é".repeat(128)];
+    let mut ids: Vec<&str> = wicked.into_iter().chain(long.iter().map(String::as_str)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &ids);
+    for id in &ids {
+        commit(run.path(), &key(id, "a", 0)).expect("commits");
+        run.write_grade(&grade(&key(id, "a", 0), Finding::Pass)).expect("writes");
+    }
+    for id in &ids {
+        run.verify_trial(&key(id, "a", 0)).expect("is whole");
+        assert!(run.grade(&"text".parse().expect("a judge"), &key(id, "a", 0)).expect("reads").is_some());
+    }
+    let folders = |path: &str| fs::read_dir(run.path().join(path)).expect("lists").count();
+    assert_eq!(folders("trials"), ids.len());
+    assert_eq!(folders("grades/text"), ids.len());
+    assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 1);
+}
+
+#[test]
+fn a_grade_is_replaced_and_holds_numbers() {
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &["x"]);
+    let key = key("x", "a", 0);
+    for finding in [Finding::Pass, Finding::Score(0.3)] {
+        let given = grade(&key, finding);
+        run.write_grade(&given).expect("writes");
+        assert_eq!(run.grade(&given.judge, &key).expect("reads"), Some(given));
+    }
+    for score in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+        assert!(matches!(
+            run.write_grade(&grade(&key, Finding::Score(score))),
+            Err(StoreError::BadNumber { .. })
+        ));
+    }
+}

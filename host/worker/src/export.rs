@@ -1,0 +1,502 @@
+//! Keeping what a client left in its workspace.
+//!
+//! Only plain files are kept. Whatever else is there, is too much, or can't be read is listed
+//! with the reason, so that nobody takes a file for missing that was merely not kept.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use mst_model::case::check_path;
+use mst_model::transcript::{FileEntry, Omitted};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+
+use crate::until::{Late, Until};
+use crate::workspace;
+
+/// Directories that are built from other things, or are history, and that grow without bound.
+const LEFT_OUT: [&str; 7] = ["node_modules", "vendor", ".venv", ".git", ".next", ".cache", "__pycache__"];
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    files: usize,
+    file_bytes: u64,
+    total_bytes: u64,
+    /// Entries of one directory that are looked at.
+    entries: usize,
+    /// Directories in one another; each holds a descriptor open.
+    depth: usize,
+    /// Omissions that are listed one by one.
+    omitted: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            files: 10_000,
+            file_bytes: 64 << 20,
+            total_bytes: 256 << 20,
+            entries: 100_000,
+            depth: 64,
+            omitted: 1_000,
+        }
+    }
+}
+
+/// What was kept and what was not.
+#[derive(Debug, Default)]
+pub(crate) struct Exported {
+    pub(crate) files: Vec<FileEntry>,
+    pub(crate) omitted: Vec<Omitted>,
+}
+
+/// A workspace that could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportError {
+    /// There was no time.
+    #[error(transparent)]
+    Late(#[from] Late),
+    /// Where it was to go.
+    #[error("can't write `{}`", path.display())]
+    Staging { path: PathBuf, source: io::Error },
+}
+
+/// Copies what is kept of `from` into `into`, which is made when there is something. Blocks.
+///
+/// The client's processes are gone by now, as far as anybody can tell. Should one be left and
+/// move things about, it can spoil its own export and reach nothing else: every step is taken
+/// from an open directory, by one name, without following a link.
+pub(crate) fn export(
+    from: &Path,
+    into: &Path,
+    bounds: Bounds,
+    until: Until,
+) -> Result<Exported, ExportError> {
+    let mut keeper = Keeper { into, bounds, until, exported: Exported::default(), bytes: 0, not_listed: 0 };
+    match rustix::fs::open(from, OFlags::DIRECTORY | READ, Mode::empty()) {
+        Ok(root) => keeper.directory(&root, "", 0)?,
+        Err(error) => keeper.omit(".", format!("the workspace is no directory any more: {error}")),
+    }
+    let Keeper { mut exported, not_listed, .. } = keeper;
+    if not_listed > 0 {
+        exported.omitted.push(Omitted { path: ".".to_owned(), why: format!("and {not_listed} more") });
+    }
+    exported.files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(exported)
+}
+
+/// Without waiting: to open a FIFO that nobody writes to would take for ever.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+struct Keeper<'a> {
+    into: &'a Path,
+    bounds: Bounds,
+    until: Until,
+    exported: Exported,
+    bytes: u64,
+    not_listed: u64,
+}
+
+impl Keeper<'_> {
+    fn omit(&mut self, path: &str, why: impl Into<String>) {
+        if self.exported.omitted.len() < self.bounds.omitted {
+            self.exported.omitted.push(Omitted { path: path.to_owned(), why: why.into() });
+        } else {
+            self.not_listed += 1;
+        }
+    }
+
+    fn directory(&mut self, dir: &OwnedFd, path: &str, depth: usize) -> Result<(), ExportError> {
+        let names = match self.names(dir, path) {
+            Ok(names) => names,
+            Err(error) => {
+                self.omit(if path.is_empty() { "." } else { path }, format!("it can't be listed: {error}"));
+                return Ok(());
+            }
+        };
+        for name in names {
+            self.until.check()?;
+            let shown = name.to_string_lossy();
+            let path = if path.is_empty() { shown.clone().into_owned() } else { format!("{path}/{shown}") };
+            if name.to_str().is_err() {
+                self.omit(&path, "its name is no UTF-8");
+            } else if let Err(refused) = check_path(&path) {
+                let path = path.escape_debug().to_string();
+                self.omit(&path, refused.to_string());
+            } else {
+                self.entry(dir, &name, path, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In the order of the names, so that what a bound cuts off is the same every time.
+    fn names(&mut self, dir: &OwnedFd, path: &str) -> io::Result<Vec<CString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(dir)? {
+            let name = entry?.file_name().to_owned();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if names.len() == self.bounds.entries {
+                let why = format!("it has more than {} entries", self.bounds.entries);
+                self.omit(if path.is_empty() { "." } else { path }, why);
+                break;
+            }
+            names.push(name);
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn entry(
+        &mut self,
+        dir: &OwnedFd,
+        name: &CString,
+        path: String,
+        depth: usize,
+    ) -> Result<(), ExportError> {
+        let kind = match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            Err(error) => {
+                self.omit(&path, format!("it can't be looked at: {error}"));
+                return Ok(());
+            }
+        };
+        let last = name.to_str().unwrap_or_default();
+        match kind {
+            FileType::Directory if LEFT_OUT.contains(&last) => {
+                self.omit(&path, "directories of this name are not kept")
+            }
+            FileType::Directory if depth + 1 == self.bounds.depth => {
+                self.omit(&path, format!("it is more than {} directories deep", self.bounds.depth));
+            }
+            FileType::Directory => match openat(dir, name, OFlags::DIRECTORY | READ, Mode::empty()) {
+                Ok(inner) => self.directory(&inner, &path, depth + 1)?,
+                Err(error) => self.omit(&path, format!("it can't be opened: {error}")),
+            },
+            FileType::RegularFile if may_hold_secrets(last) => {
+                self.omit(&path, "files of this name may hold secrets")
+            }
+            FileType::RegularFile => self.file(dir, name, path)?,
+            FileType::Symlink => self.omit(&path, "it is a symbolic link"),
+            FileType::Fifo => self.omit(&path, "it is a FIFO"),
+            FileType::Socket => self.omit(&path, "it is a socket"),
+            _ => self.omit(&path, "it is no plain file"),
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, dir: &OwnedFd, name: &CString, path: String) -> Result<(), ExportError> {
+        if self.exported.files.len() == self.bounds.files {
+            self.omit(&path, format!("there are more than {} files", self.bounds.files));
+            return Ok(());
+        }
+        let opened = openat(dir, name, READ, Mode::empty()).map(File::from);
+        let looked = opened.map_err(io::Error::from).and_then(|file| Ok((file.metadata()?, file)));
+        let (metadata, file) = match looked {
+            Ok((metadata, file)) if metadata.is_file() => (metadata, file),
+            Ok(_) => {
+                self.omit(&path, "it is no plain file");
+                return Ok(());
+            }
+            Err(error) => {
+                self.omit(&path, format!("it can't be opened: {error}"));
+                return Ok(());
+            }
+        };
+        let room = self.bounds.file_bytes.min(self.bounds.total_bytes - self.bytes);
+        if metadata.len() > room {
+            let why = self.too_large(metadata.len());
+            self.omit(&path, why);
+            return Ok(());
+        }
+        let to = self.into.join(&path);
+        let staging = |source| ExportError::Staging { path: to.clone(), source };
+        let mut target = create(&to).map_err(staging)?;
+        // It may have grown since, so it is read to one byte more than there is room for.
+        let mut written = Ok(());
+        let mut late = Ok(());
+        let copied = workspace::copy(&mut file.take(room + 1), |piece| {
+            late = self.until.check();
+            written = target.write_all(piece);
+            match (&written, &late) {
+                (Ok(()), Ok(())) => Ok(()),
+                _ => Err(io::ErrorKind::Other.into()),
+            }
+        });
+        written.map_err(staging)?;
+        late?;
+        let why = match copied {
+            Ok((size_bytes, sha256)) if size_bytes <= room => {
+                self.bytes += size_bytes;
+                let executable = metadata.mode() & 0o100 != 0;
+                self.exported.files.push(FileEntry { path, size_bytes, sha256, executable });
+                return Ok(());
+            }
+            Ok((size_bytes, _)) => self.too_large(size_bytes),
+            Err(error) => format!("it can't be read: {error}"),
+        };
+        fs::remove_file(&to).map_err(staging)?;
+        self.omit(&path, why);
+        Ok(())
+    }
+
+    fn too_large(&self, size: u64) -> String {
+        if size > self.bounds.file_bytes {
+            format!("it is larger than {} bytes", self.bounds.file_bytes)
+        } else {
+            format!("with it, the files would be larger than {} bytes together", self.bounds.total_bytes)
+        }
+    }
+}
+
+/// `.env` and its kin hold the settings of one machine, secrets among them; the examples that
+/// projects keep beside them do not.
+fn may_hold_secrets(name: &str) -> bool {
+    match name.strip_prefix(".env") {
+        Some(".example" | ".sample") => false,
+        Some(rest) => rest.is_empty() || rest.starts_with('.'),
+        None => false,
+    }
+}
+
+/// Makes the file, and the directories above it where they are not there.
+fn create(path: &Path) -> io::Result<File> {
+    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+    match (create(), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(parent)?;
+            create()
+        }
+        (made, _) => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::time::Duration;
+
+    use mst_model::Digest;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Left {
+        from: TempDir,
+        into: TempDir,
+        bounds: Bounds,
+    }
+
+    impl Left {
+        fn new(files: &[&str]) -> Left {
+            let made = || tempfile::tempdir().expect("made");
+            let left = Left { from: made(), into: made(), bounds: Bounds::default() };
+            for path in files {
+                let path = left.from.path().join(path);
+                fs::create_dir_all(path.parent().expect("has one")).expect("made");
+                fs::write(path, "12345678").expect("written");
+            }
+            left
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.from.path().join(path)
+        }
+
+        fn keep(&self) -> Exported {
+            let until = Until::after(Duration::from_secs(60));
+            let into = self.into.path().join("files");
+            export(self.from.path(), &into, self.bounds, until).expect("kept")
+        }
+
+        /// The paths that were kept, and each omission as `PATH: WHY`.
+        fn kept(&self) -> (Vec<String>, Vec<String>) {
+            let Exported { files, omitted } = self.keep();
+            for file in &files {
+                let bytes = fs::read(self.into.path().join("files").join(&file.path)).expect("is there");
+                assert_eq!((file.size_bytes, file.sha256), (bytes.len() as u64, Digest::of(&bytes)));
+            }
+            let omitted = omitted.into_iter().map(|omitted| format!("{}: {}", omitted.path, omitted.why));
+            (files.into_iter().map(|file| file.path).collect(), omitted.collect())
+        }
+    }
+
+    #[test]
+    fn files_are_kept_in_the_order_of_their_paths_and_with_their_exec_bit() {
+        let left = Left::new(&["b", "a/x", "a.txt", "a/.hidden", "vendor.txt"]);
+        fs::set_permissions(left.at("b"), fs::Permissions::from_mode(0o755)).expect("set");
+        fs::create_dir(left.at("empty")).expect("made");
+        let kept = left.keep();
+        let files: Vec<_> = kept.files.iter().map(|file| (file.path.as_str(), file.executable)).collect();
+        assert_eq!(
+            files,
+            [("a.txt", false), ("a/.hidden", false), ("a/x", false), ("b", true), ("vendor.txt", false)]
+        );
+        assert!(kept.omitted.is_empty());
+    }
+
+    #[test]
+    fn some_names_are_never_kept() {
+        let left = Left::new(&[
+            ".env",
+            ".env.local",
+            ".env.example",
+            ".env.sample",
+            ".envrc",
+            "a/.env",
+            "node_modules/x",
+            "a/vendor/x",
+            ".git/config",
+            "__pycache__/x",
+            ".venv/x",
+            ".next/x",
+            ".cache/x",
+        ]);
+        let (kept, omitted) = left.kept();
+        assert_eq!(kept, [".env.example", ".env.sample", ".envrc"]);
+        assert_eq!(
+            omitted,
+            [
+                ".cache: directories of this name are not kept",
+                ".env: files of this name may hold secrets",
+                ".env.local: files of this name may hold secrets",
+                ".git: directories of this name are not kept",
+                ".next: directories of this name are not kept",
+                ".venv: directories of this name are not kept",
+                "__pycache__: directories of this name are not kept",
+                "a/.env: files of this name may hold secrets",
+                "a/vendor: directories of this name are not kept",
+                "node_modules: directories of this name are not kept",
+            ]
+        );
+        let left = Left::new(&["vendor"]);
+        assert_eq!(left.kept().0, ["vendor"], "a file of that name is a file");
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_neither_followed_nor_opened() {
+        let left = Left::new(&["a"]);
+        let outside = Left::new(&["secret"]);
+        symlink(outside.at("secret"), left.at("absolute")).expect("linked");
+        symlink("../secret", left.at("up")).expect("linked");
+        symlink("a", left.at("inside")).expect("linked");
+        symlink(outside.from.path(), left.at("dir")).expect("linked");
+        symlink("loop", left.at("loop")).expect("linked");
+        let mkfifo = std::process::Command::new("mkfifo").arg(left.at("fifo")).status();
+        assert!(mkfifo.expect("runs").success());
+        let _socket = std::os::unix::net::UnixListener::bind(left.at("socket")).expect("bound");
+        let (kept, omitted) = left.kept();
+        assert_eq!(kept, ["a"]);
+        assert_eq!(
+            omitted,
+            [
+                "absolute: it is a symbolic link",
+                "dir: it is a symbolic link",
+                "fifo: it is a FIFO",
+                "inside: it is a symbolic link",
+                "loop: it is a symbolic link",
+                "socket: it is a socket",
+                "up: it is a symbolic link",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_that_are_no_workspace_paths_are_listed_as_far_as_they_can_be_written() {
+        let left = Left::new(&["a", "b\\c", "d\ne"]);
+        let name = left.from.path().join(std::ffi::OsStr::from_bytes(b"\xff.txt"));
+        // Some file systems refuse such a name.
+        let refused = fs::write(name, "").is_err();
+        let (kept, omitted) = left.kept();
+        assert_eq!(kept, ["a"]);
+        assert!(omitted[0].starts_with("b\\\\c: "), "{omitted:?}");
+        assert!(omitted[1].starts_with("d\\ne: "), "{omitted:?}");
+        assert!(refused || omitted[2] == "\u{fffd}.txt: its name is no UTF-8", "{omitted:?}");
+    }
+
+    #[test]
+    fn bounds_cut_off_the_same_files_every_time() {
+        let mut left = Left::new(&["a", "b", "c", "d/e"]);
+        left.bounds.files = 2;
+        assert_eq!(
+            left.kept(),
+            (
+                vec!["a".to_owned(), "b".to_owned()],
+                vec![
+                    "c: there are more than 2 files".to_owned(),
+                    "d/e: there are more than 2 files".to_owned()
+                ]
+            )
+        );
+
+        let mut left = Left::new(&["a", "b"]);
+        fs::write(left.at("big"), "123456789").expect("written");
+        left.bounds.file_bytes = 8;
+        assert_eq!(
+            left.kept(),
+            (vec!["a".to_owned(), "b".to_owned()], vec!["big: it is larger than 8 bytes".to_owned()])
+        );
+
+        let mut left = Left::new(&["a", "b", "c"]);
+        fs::write(left.at("d"), "1").expect("written");
+        left.bounds.total_bytes = 17;
+        assert_eq!(
+            left.kept(),
+            (
+                vec!["a".to_owned(), "b".to_owned(), "d".to_owned()],
+                vec!["c: with it, the files would be larger than 17 bytes together".to_owned()]
+            )
+        );
+
+        let mut left = Left::new(&["a", "b/c/d/e"]);
+        left.bounds.depth = 2;
+        assert_eq!(
+            left.kept(),
+            (vec!["a".to_owned()], vec!["b/c: it is more than 2 directories deep".to_owned()])
+        );
+
+        let mut left = Left::new(&["a", "b", "c"]);
+        left.bounds.entries = 2;
+        let (kept, omitted) = left.kept();
+        assert_eq!((kept.len(), &omitted[..]), (2, &[".: it has more than 2 entries".to_owned()][..]));
+    }
+
+    #[test]
+    fn the_list_of_omissions_is_bounded_too() {
+        let mut left = Left::new(&["a", "b", "c", "d", "e"]);
+        left.bounds.files = 0;
+        left.bounds.omitted = 2;
+        let (_, omitted) = left.kept();
+        assert_eq!(omitted[2..], [".: and 3 more".to_owned()]);
+    }
+
+    #[test]
+    fn a_workspace_that_the_client_removed_left_nothing() {
+        let left = Left::new(&[]);
+        fs::remove_dir(left.from.path()).expect("removed");
+        let (kept, omitted) = left.kept();
+        assert!(kept.is_empty());
+        assert!(omitted[0].starts_with(".: the workspace is no directory any more: "), "{omitted:?}");
+        symlink("/etc", left.from.path()).expect("linked");
+        assert!(left.kept().0.is_empty(), "nor does a link in its place lead anywhere");
+        fs::remove_file(left.from.path()).expect("removed");
+    }
+
+    #[test]
+    fn there_is_a_deadline() {
+        let left = Left::new(&["a"]);
+        let late = export(left.from.path(), left.into.path(), left.bounds, Until::after(Duration::ZERO));
+        assert!(matches!(late, Err(ExportError::Late(_))));
+    }
+}

@@ -1,0 +1,181 @@
+//! Grading: judges over stored trials. A judge is a trait here; whether it is wasm is not known.
+
+mod judge;
+mod stored;
+mod workspace;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mst_model::grade::{Grade, Graded};
+use mst_model::outcome::{InstrumentError, Stage, Status};
+use mst_model::run::RunRecord;
+use mst_model::{JudgeId, TrialKey};
+use mst_store::{RunWriter, StoreError, StoredCase, trials_of_case};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use judge::{Judge, Named};
+pub use stored::StoredTrial;
+pub use workspace::{Command, GradeWorkspace, Surroundings, WorkspaceError};
+
+/// What grading says of itself while it goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GradeEvent {
+    /// A judge has answered on a trial, or broke.
+    Graded {
+        /// The judge.
+        judge: JudgeId,
+        /// The trial.
+        trial: TrialKey,
+        /// Why there is no verdict, where there is none.
+        error: Option<String>,
+    },
+}
+
+/// Grading that could not go on. What was graded is in the run.
+#[derive(Debug, thiserror::Error)]
+pub enum GradeError {
+    /// The run can't be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The host failed.
+    #[error("mst failed while it graded: {0}")]
+    Host(String),
+}
+
+/// Where and how trials are graded.
+pub struct Grader {
+    /// The run.
+    pub run: Arc<RunWriter>,
+    /// Its judges.
+    pub judges: Vec<Arc<Named>>,
+    /// Where workspaces are restored.
+    pub scratch: PathBuf,
+    /// What the judges' commands find around them.
+    pub surroundings: Surroundings,
+    /// How many trials are graded at a time.
+    pub concurrency: u32,
+    /// Who listens.
+    pub events: UnboundedSender<GradeEvent>,
+    /// Nothing new starts.
+    pub finish: CancellationToken,
+    /// What runs is ended.
+    pub cancel: CancellationToken,
+}
+
+impl Grader {
+    /// Grades every trial of `record` that has a transcript, by every judge that has not yet
+    /// graded that transcript.
+    pub async fn grade(self, record: &RunRecord) -> Result<(), GradeError> {
+        let this = Arc::new(self);
+        let scoring = record.eval.deadlines.scoring.0;
+        let mut running: JoinSet<Result<(), GradeError>> = JoinSet::new();
+        let result = this.clone().start(record, scoring, &mut running).await;
+        while let Some(done) = running.join_next().await {
+            joined(done)?;
+        }
+        result
+    }
+
+    async fn start(
+        self: Arc<Self>,
+        record: &RunRecord,
+        scoring: Duration,
+        running: &mut JoinSet<Result<(), GradeError>>,
+    ) -> Result<(), GradeError> {
+        for stored in self.run.cases()? {
+            let stored = Arc::new(stored?);
+            for key in trials_of_case(&record.eval, &stored.case.id) {
+                for judge in &self.judges {
+                    if self.finish.is_cancelled() {
+                        return Ok(());
+                    }
+                    if running.len() >= self.concurrency.max(1) as usize {
+                        match running.join_next().await {
+                            Some(done) => joined(done)?,
+                            None => {}
+                        }
+                    }
+                    let one = One {
+                        grader: self.clone(),
+                        judge: judge.clone(),
+                        stored: stored.clone(),
+                        key: key.clone(),
+                        scoring,
+                    };
+                    running.spawn(one.grade());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn joined(done: Result<Result<(), GradeError>, tokio::task::JoinError>) -> Result<(), GradeError> {
+    done.map_err(|error| GradeError::Host(error.to_string()))?
+}
+
+/// One judge on one trial.
+struct One {
+    grader: Arc<Grader>,
+    judge: Arc<Named>,
+    stored: Arc<StoredCase>,
+    key: TrialKey,
+    scoring: Duration,
+}
+
+impl One {
+    async fn grade(self) -> Result<(), GradeError> {
+        let Some((transcript, transcript_sha256)) = self.grader.run.transcript(&self.key)? else {
+            return Ok(());
+        };
+        // The instrument broke before there was anything to judge.
+        if transcript.outcome.status == Status::Error {
+            return Ok(());
+        }
+        if let Some(grade) = self.grader.run.grade(&self.judge.name, &self.key)?
+            && grade.transcript_sha256 == transcript_sha256
+        {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let dir = self.grader.run.trial_dir(&self.key);
+        let trial = Arc::new(StoredTrial::new(dir, self.stored.clone(), transcript));
+        let workspace = Arc::new(GradeWorkspace::new(
+            trial.clone(),
+            &self.grader.scratch,
+            self.grader.surroundings.clone(),
+        ));
+        let judged = tokio::select! {
+            judged = self.judge.judge.judge(trial, workspace.clone(), self.scoring) => judged,
+            // Not graded, and nobody's failure: a later grading finds it missing.
+            () = self.grader.cancel.cancelled() => return Ok(()),
+        };
+        let result = match judged {
+            Ok(verdict) => Graded::Verdict(verdict),
+            Err(message) => Graded::Error(InstrumentError { stage: Stage::Scoring, message }),
+        };
+        let error = match &result {
+            Graded::Error(error) => Some(error.message.clone()),
+            Graded::Verdict(_) => None,
+        };
+        let grade = Grade {
+            schema: Grade::SCHEMA.to_owned(),
+            judge: self.judge.name.clone(),
+            plugin: self.judge.plugin.clone(),
+            plugin_sha256: self.judge.plugin_sha256,
+            trial: self.key.clone(),
+            transcript_sha256,
+            result,
+            spent_ms: started.elapsed().as_millis() as u64,
+        };
+        self.grader.run.write_grade(&grade)?;
+        let event = GradeEvent::Graded { judge: self.judge.name.clone(), trial: self.key, error };
+        // Nobody listening is no error.
+        let _ = self.grader.events.send(event);
+        Ok(())
+    }
+}
