@@ -79,7 +79,8 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let refused = || DigestError(text.chars().take(80).collect());
         let hex = text.strip_prefix("sha256:").ok_or_else(refused)?;
-        if hex.len() != 64 || !hex.is_ascii() {
+        // One spelling a digest: they are compared as text too, where they stand in files.
+        if hex.len() != 64 || !hex.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)) {
             return Err(refused());
         }
         let mut bytes = [0; 32];
@@ -101,5 +102,29 @@ impl TryFrom<String> for Digest {
 impl From<Digest> for String {
     fn from(digest: Digest) -> String {
         digest.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_has_one_spelling() {
+        let digest = Digest::of(b"abc");
+        assert_eq!(digest.to_string(), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        for bad in [digest.hex(), digest.to_string().to_uppercase(), format!("sha256:+{}", &digest.hex()[1..])] {
+            assert!(bad.parse::<Digest>().is_err(), "`{bad}`");
+        }
+    }
+
+    #[test]
+    fn equal_values_have_one_digest_however_their_maps_were_ordered() {
+        // Holds only while no crate turns on serde_json's `preserve_order`.
+        let read = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        let (a, b) = (read(r#"{"a":1,"b":2}"#), read(r#"{"b":2,"a":1}"#));
+        assert_eq!(Digest::of_json(&a).expect("digests"), Digest::of_json(&b).expect("digests"));
+        assert_eq!(a.to_string(), b.to_string());
     }
 }

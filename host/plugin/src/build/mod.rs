@@ -219,7 +219,7 @@ impl BuildError {
     pub fn hint(&self) -> Option<String> {
         match self {
             BuildError::NoFile { .. } => {
-                Some("`mst plugin new` makes a guest with both `Cargo.toml` and `plugin.toml`".to_owned())
+                Some("a plugin's directory has both `Cargo.toml` and `plugin.toml`".to_owned())
             }
             BuildError::Manifest { source, .. } => source.hint(),
             BuildError::NoToolchain { .. } => Some(toolchain::BOTH_WAYS.to_owned()),

@@ -69,9 +69,16 @@ impl Marks {
             Err((io::ErrorKind::PermissionDenied, _)) => return Some(false),
             // It is ending.
             Err((io::ErrorKind::NotFound, _) | (_, Some(Errno::SRCH))) => return None,
-            // In the middle of `execve` it has no environment, which is not an empty one.
-            Ok(0) if Stat::of(pid).is_none_or(|stat| stat.env_bytes != Some(0)) => return None,
-            _ => {}
+            // In the middle of `execve` it has none, which is not an empty one, or has lost it
+            // while it was being read.
+            Ok(read) => {
+                let whole = Stat::of(pid)?.env_bytes?.min(MAX_ENVIRON);
+                if (read as u64) < whole {
+                    return None;
+                }
+            }
+            // It can't be read by anybody.
+            Err(_) => {}
         }
         let name = format!("{MARKER}=");
         if let Some(found) = environ.split(|byte| *byte == 0).find(|entry| entry.starts_with(name.as_bytes()))
