@@ -11,7 +11,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("mst-protocol", &["mst-model"]),
     ("mst-plugin", &["mst-model"]),
     ("mst-store", &["mst-model"]),
-    ("mst-sandbox", &["mst-model", "mst-plugin"]),
+    ("mst-sandbox", &["mst-model", "mst-plugin", "mst-process"]),
     ("mst-worker", &["mst-model", "mst-process", "mst-protocol", "mst-store"]),
     ("mst-coordinator", &["mst-model", "mst-protocol", "mst-store"]),
     ("mst-report", &["mst-model", "mst-store"]),
@@ -32,13 +32,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// What only some rooms may know.
-const RESERVED: [(&str, &[&str]); 6] = [
+const RESERVED: [(&str, &[&str]); 5] = [
     ("wasmtime", &["mst-sandbox"]),
     ("wasmtime-wasi", &["mst-sandbox"]),
     ("clap", &["mst"]),
     ("indicatif", &["mst"]),
     ("comfy-table", &["mst"]),
-    ("process-wrap", &["mst-process"]),
 ];
 
 /// Rooms without I/O and without async.

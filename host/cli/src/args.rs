@@ -27,6 +27,13 @@ pub(crate) enum Command {
     Run(command::run::RunArgs),
     /// Print the summary of a run again
     Report(command::report::ReportArgs),
+    /// Look into runners, and set them up
+    Runner(command::runner::RunnerArgs),
+    /// See and remove machines that runs left
+    Machines(command::machines::MachinesArgs),
+    /// Do the trials of a bundle, speaking mst.shard/v1 over stdin and stdout
+    #[command(hide = true)]
+    Collect(command::collect::CollectArgs),
     /// Build and look into plugins
     Plugin(command::plugin::PluginArgs),
     /// Print a JSON Schema

@@ -15,6 +15,8 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct EvalFile {
     pub(crate) eval: Eval,
+    /// Its file.
+    pub(crate) path: PathBuf,
     /// The directory that its paths are relative to.
     pub(crate) dir: PathBuf,
 }
@@ -43,7 +45,7 @@ pub(crate) fn read(path: &Path) -> Result<EvalFile, Failure> {
     })?;
     let path = fs::canonicalize(path).map_err(|error| failed(&error))?;
     let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(EvalFile { eval, dir })
+    Ok(EvalFile { eval, path, dir })
 }
 
 fn parse(path: &Path, text: &str) -> Result<Value, Failure> {

@@ -84,7 +84,10 @@ fn bind_dirs(
         } else {
             let name = Path::new(&named).file_name().and_then(|name| name.to_str()).unwrap_or("data");
             let alone = staged.join(&dir.name);
-            stage_alone(&path, &alone, name).map_err(failed)?;
+            let source = open(&path).map_err(failed)?;
+            stage_alone(&path, source, &alone, name).map_err(|error| {
+                Failure::because(format!("can't put `{named}` into the run's directory"), &error)
+            })?;
             dirs.push((dir.name.clone(), alone));
             options.insert(option.clone(), Value::String(format!("{guest}/{name}")));
         }
@@ -92,16 +95,23 @@ fn bind_dirs(
     Ok((Value::Object(options), dirs))
 }
 
-/// Puts a file into a directory of its own, so that naming it grants it and nothing beside it.
-fn stage_alone(path: &Path, dir: &Path, name: &str) -> io::Result<()> {
+/// A file of the user's. Opened before it is linked: a link to one that this user may not read
+/// would fail only in the guest.
+fn open(path: &Path) -> io::Result<fs::File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is neither a file nor a directory"));
     }
-    // Opened first: a link to a file that this user may not read would fail only in the guest.
-    fs::File::open(path)?;
+    fs::File::open(path)
+}
+
+/// Puts a file into a directory of its own, so that naming it grants it and nothing beside it.
+fn stage_alone(path: &Path, mut source: fs::File, dir: &Path, name: &str) -> io::Result<()> {
     fs::create_dir(dir)?;
     let to = dir.join(name);
     // A hard link costs nothing; across file systems, or where the kernel protects links to
     // another's files, it is a copy.
-    fs::hard_link(path, &to).or_else(|_| fs::copy(path, &to).map(drop))
+    match fs::hard_link(path, &to) {
+        Ok(()) => Ok(()),
+        Err(_) => io::copy(&mut source, &mut fs::File::create_new(&to)?).map(drop),
+    }
 }

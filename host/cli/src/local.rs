@@ -40,6 +40,7 @@ impl Runner for Local {
             from_worker: Box::new(from_worker),
             to_worker: Box::new(to_worker),
             results,
+            machine: None,
             ended: Box::pin(async move { worker.await.map_err(|error| error.to_string())? }),
         })
     }

@@ -3,6 +3,7 @@
 //! and the run.
 
 mod args;
+mod begin;
 mod command;
 mod config;
 mod dataset;
@@ -11,8 +12,11 @@ mod exit;
 mod interrupt;
 mod judge;
 mod local;
+mod machines;
 mod place;
 mod plugins;
+mod prepare;
+mod runners;
 mod show;
 
 use std::process::ExitCode;
@@ -32,6 +36,9 @@ fn main() -> ExitCode {
     };
     let done = match args.command {
         Command::Run(args) => command::run::run(args),
+        Command::Collect(args) => command::collect::collect(args),
+        Command::Machines(args) => command::machines::machines(args),
+        Command::Runner(args) => command::runner::runner(args),
         Command::Report(args) => command::report::report(args),
         Command::Plugin(args) => command::plugin::plugin(args),
         Command::Schema(args) => command::schema::schema(args),

@@ -4,6 +4,9 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// This mst's version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Where compiled components are kept: `MST_CACHE_DIR`, else the user's cache directory.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     if let Some(dir) = var("MST_CACHE_DIR") {
@@ -12,6 +15,11 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
     let base = var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
     let base = base.or_else(|| Some(PathBuf::from(var("HOME")?).join(".cache")))?;
     Some(base.join("mst").join("components"))
+}
+
+/// Where programs are looked for.
+pub(crate) fn path() -> String {
+    var("PATH").unwrap_or_else(|| "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned())
 }
 
 /// The whole environment.

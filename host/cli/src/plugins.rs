@@ -72,6 +72,12 @@ fn first_party(id: &str) -> Option<Result<PluginFile, Failure>> {
     )
 }
 
+/// The first-party runners.
+pub(crate) fn first_party_runners() -> Result<Vec<PluginFile>, Failure> {
+    let runners = FIRST_PARTY.iter().filter(|(id, _)| id.contains("/runner/"));
+    runners.filter_map(|(id, _)| first_party(id)).collect()
+}
+
 /// The plugin of a file, or a first-party plugin by its id.
 pub(crate) fn find(name: &str) -> Result<PluginFile, Failure> {
     if let Some(file) = first_party(name) {

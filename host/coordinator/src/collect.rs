@@ -115,15 +115,20 @@ struct Driver {
 
 impl Driver {
     async fn drive(mut self, plan: ShardPlan, spec: ShardSpec, runner: Arc<dyn Runner>) -> ShardRecord {
-        let mut record = ShardRecord { index: plan.shard, worker_mst: None, ending: None };
+        let mut record =
+            ShardRecord { index: plan.shard, machine: None, image: None, worker_mst: None, ending: None };
         let ending = if plan.trials.is_empty() {
             ShardEnding::Complete
         } else {
-            match self.start(&spec, &*runner).await {
+            let ending = match self.start(&spec, &*runner).await {
                 Ok(Some(session)) => self.converse(session, &mut record).await,
                 Ok(None) => ShardEnding::Cancelled,
                 Err(why) => ShardEnding::Broken { why },
+            };
+            if let Err(error) = runner.end(&spec, ending != ShardEnding::Complete).await {
+                self.events.say(Event::Trouble { shard: plan.shard, what: error.to_string() });
             }
+            ending
         };
         self.events.say(Event::ShardEnded { shard: plan.shard, ending: ending.clone() });
         record.ending = Some(ending);
@@ -141,6 +146,10 @@ impl Driver {
     }
 
     async fn converse(&mut self, mut session: Session, record: &mut ShardRecord) -> ShardEnding {
+        if let Some(machine) = &session.machine {
+            record.machine = Some(machine.name.clone());
+            record.image = machine.image.clone();
+        }
         match self.listen(&mut session, record).await {
             Ok(()) if self.conversation.complete() => ShardEnding::Complete,
             Ok(()) if self.stop.finish.is_cancelled() => ShardEnding::Cancelled,

@@ -40,6 +40,13 @@ pub enum Event {
         /// The line, escaped.
         line: String,
     },
+    /// Something went wrong that does not change what was collected.
+    Trouble {
+        /// Which shard.
+        shard: u32,
+        /// What, for people.
+        what: String,
+    },
     /// Nothing new starts from here on.
     Stopping {
         /// Trials that are still under way.

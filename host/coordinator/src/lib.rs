@@ -7,6 +7,7 @@
 
 pub mod collect;
 pub mod event;
+pub mod machines;
 pub mod plan;
 pub mod runner;
 mod shard;

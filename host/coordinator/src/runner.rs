@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mst_model::RunId;
+use mst_model::machine::Machine;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A shard to run somewhere.
@@ -40,6 +41,8 @@ pub struct Session {
     /// How the worker itself ended, with its own words where it failed. Asked for only after its
     /// stdout has ended.
     pub ended: Pin<Box<dyn Future<Output = Result<(), String>> + Send + Sync>>,
+    /// The machine that it is on, where it is not this one.
+    pub machine: Option<Machine>,
 }
 
 /// The results of one worker.
@@ -55,4 +58,11 @@ pub trait Results: Send + Sync {
 pub trait Runner: Send + Sync {
     /// Starts a shard's worker.
     async fn start(&self, shard: &ShardSpec) -> Result<Session, RunnerError>;
+
+    /// The shard is over, or could not be started: takes down what was set up for it. Called once
+    /// for every `start`, also one that failed or was given up.
+    async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
+        let _ = (spec, failed);
+        Ok(())
+    }
 }

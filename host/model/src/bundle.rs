@@ -32,6 +32,8 @@ impl Bundle {
     pub const FILE: &'static str = "bundle.json";
     /// The name of the file with the work.
     pub const WORK_FILE: &'static str = "work.jsonl";
+    /// The directory with the files that clients are started from.
+    pub const CLIENT_DIR: &'static str = "client";
 }
 
 /// A trial to do.

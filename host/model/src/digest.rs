@@ -112,9 +112,14 @@ mod tests {
     #[test]
     fn a_digest_has_one_spelling() {
         let digest = Digest::of(b"abc");
-        assert_eq!(digest.to_string(), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            digest.to_string(),
+            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         assert_eq!(digest.to_string().parse(), Ok(digest));
-        for bad in [digest.hex(), digest.to_string().to_uppercase(), format!("sha256:+{}", &digest.hex()[1..])] {
+        for bad in
+            [digest.hex(), digest.to_string().to_uppercase(), format!("sha256:+{}", &digest.hex()[1..])]
+        {
             assert!(bad.parse::<Digest>().is_err(), "`{bad}`");
         }
     }

@@ -12,6 +12,8 @@ pub mod digest;
 pub mod eval;
 pub mod grade;
 pub mod id;
+pub mod ledger;
+pub mod machine;
 pub mod outcome;
 pub mod run;
 pub mod schema;

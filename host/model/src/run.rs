@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::eval::Eval;
+use crate::machine::Image;
 use crate::{Digest, PluginId, RunId};
 
 /// A plugin that a run uses.
@@ -85,6 +86,12 @@ pub enum ShardEnding {
 pub struct ShardRecord {
     /// Which, from 0.
     pub index: u32,
+    /// The name of its machine, where it was not the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// What that was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
     /// The worker's mst, from its `hello`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_mst: Option<Version>,
@@ -116,6 +123,9 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     /// The coordinator's mst.
     pub mst: Version,
+    /// Where the eval was read, on the coordinator's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eval_file: Option<String>,
     /// The eval as it was read, with defaults filled in.
     pub eval: Eval,
     /// The plugins that it uses.

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use jsonschema::{PatternOptions, ValidationError, Validator};
 use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

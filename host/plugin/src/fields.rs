@@ -86,6 +86,14 @@ impl Fields {
         }
     }
 
+    pub(crate) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ManifestError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.wrong(key, "true or false", &other)),
+        }
+    }
+
     pub(crate) fn list(&mut self, key: &'static str) -> Result<Vec<Value>, ManifestError> {
         match self.take(key) {
             None => Ok(Vec::new()),

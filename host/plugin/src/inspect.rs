@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use mst_model::{Digest, PluginId, Span};
+use mst_model::{Digest, Kind, PluginId, Span};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,6 +36,10 @@ pub struct Page {
     pub digest: Digest,
     /// The component's size.
     pub size_bytes: u64,
+    /// The most shards that a run may ask it for; of a runner.
+    pub max_shards: Option<u32>,
+    /// Whether it leads local ports to a machine's; of a `machine-runner`.
+    pub forward_port: Option<bool>,
     /// Every directory that it asks for.
     pub dirs: Vec<DirLine>,
     /// Every command that it asks for.
@@ -102,6 +106,8 @@ impl Page {
             homepage: manifest.homepage.clone(),
             digest: file.digest(),
             size_bytes: file.bytes().len() as u64,
+            max_shards: (manifest.world.kind() == Kind::Runner).then_some(manifest.max_shards),
+            forward_port: (manifest.world == World::MachineRunner).then_some(manifest.forward_port),
             dirs: dirs.collect(),
             commands: commands(manifest),
             options: manifest.options.clone(),
@@ -139,6 +145,12 @@ impl fmt::Display for Page {
         }
         if let Some(homepage) = &self.homepage {
             writeln!(f, "homepage  {}", shown(homepage, 300))?;
+        }
+        if let Some(most) = self.max_shards {
+            writeln!(f, "shards    at most {most}")?;
+        }
+        if let Some(can) = self.forward_port {
+            writeln!(f, "ports     {}", if can { "leads local ports to a machine's" } else { "none" })?;
         }
         self.requests(f)?;
         self.options(f)?;
@@ -274,6 +286,7 @@ mod tests {
         description = "Machines in boxes."
         license = "Apache-2.0"
         homepage = "https://acme.example/box"
+        max_shards = 8
         [options]
         type = "object"
         additionalProperties = false
@@ -296,7 +309,7 @@ mod tests {
         access = "read-write"
         [[exec]]
         id = "create"
-        argv = ["docker", "run", "--volume=/:/host", "--name", "{machine}", "[--memory={memory:quantity}]", "{image:oci-ref}", "sleep", "infinity"]
+        argv = ["docker", "run", "--volume=/:/host", "--security-opt=no-new-privileges", "--name", "{machine}", "[--memory={memory:quantity}]", "{image:oci-ref}", "sleep", "infinity"]
         timeout = "2m"
         env = ["DOCKER_HOST"]
         [[exec]]
@@ -311,7 +324,7 @@ mod tests {
         max_output_bytes = 4096
         [[exec]]
         id = "send"
-        argv = ["nc", "{host:ident}", "{port:uint(1..65535)}"]
+        argv = ["{with:enum(nc|socat|sudo)}", "{host:ident}", "{port:uint(1..65535)}"]
         timeout = "10s"
         stdin = "plugin"
     "#;
@@ -334,6 +347,8 @@ mod tests {
         file      sha256:…, N bytes
         license   Apache-2.0
         homepage  https://acme.example/box
+        shards    at most 8
+        ports     none
 
         Asks for
           dir `keys`, read
@@ -341,7 +356,7 @@ mod tests {
           dir `state`, read-write
               ! reads, changes and removes files in a directory that you name
           exec `create`, on this machine, as you
-              docker run --volume=/:/host --name {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
+              docker run --volume=/:/host --security-opt=no-new-privileges --name {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
               at most 2m, and 1 MiB of each output
               ! opens the container to this machine: `--volume`
               ! an image of the plugin's choice: `image`
@@ -358,8 +373,9 @@ mod tests {
               ! free stdin from the plugin into a program that may run what it reads: as good as any command at all
               ! free text from the plugin, in the arguments of a shell: `what`
           exec `send`, on this machine, as you
-              nc {host:ident} {port:uint(1..65535)}
+              {with:enum(nc|socat|sudo)} {host:ident} {port:uint(1..65535)}
               at most 10s, and 1 MiB of each output
+              ! more rights than yours: `sudo`
               ! free stdin from the plugin into a program
 
         Options

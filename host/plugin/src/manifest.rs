@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use mst_model::{PluginId, Span};
+use mst_model::{Kind, PluginId, Span};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,8 @@ const MAX_DIRS: usize = 16;
 const MAX_ENV: usize = 32;
 const DEFAULT_OUTPUT_BYTES: u64 = 1024 * 1024;
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
+const DEFAULT_MAX_SHARDS: u32 = 64;
+const MOST_SHARDS: u32 = 10_000;
 
 /// All that a plugin says about itself and asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +51,10 @@ pub struct Manifest {
     pub homepage: Option<String>,
     /// The JSON Schema of its options: an object's.
     pub options: Value,
+    /// The most shards, and so machines, that a run may ask it for at a time; of a runner.
+    pub max_shards: u32,
+    /// Whether it leads local ports to a machine's; of a `machine-runner`.
+    pub forward_port: bool,
     /// Directories it asks for.
     pub dirs: Vec<Dir>,
     /// Programs it asks the host to run; only in the runners' worlds.
@@ -306,6 +312,12 @@ impl Manifest {
             }
         }
         out.insert("options".to_owned(), self.options.clone());
+        if self.world.kind() == Kind::Runner {
+            out.insert("max_shards".to_owned(), self.max_shards.into());
+        }
+        if self.world == World::MachineRunner {
+            out.insert("forward_port".to_owned(), self.forward_port.into());
+        }
         for (key, list) in
             [("dir", json!(self.dirs)), ("exec", json!(self.exec)), ("workspace", json!(self.workspace))]
         {
@@ -380,6 +392,8 @@ fn read(mut fields: Fields, contract: semver::Version) -> Result<Manifest, Manif
     let license = fields.text("license")?;
     let homepage = fields.text("homepage")?;
     let options = fields.take("options");
+    let max_shards = fields.number("max_shards")?;
+    let forward_port = fields.flag("forward_port")?;
     let dirs = fields.list("dir")?;
     let exec = fields.list("exec")?;
     let workspace = fields.list("workspace")?;
@@ -407,6 +421,8 @@ fn read(mut fields: Fields, contract: semver::Version) -> Result<Manifest, Manif
     }
     let options = read_options(options)?;
     let manifest = Manifest {
+        max_shards: read_max_shards(max_shards, world)?,
+        forward_port: read_forward_port(forward_port, world)?,
         dirs: read_dirs(dirs, &options)?,
         exec: read_templates("exec", exec, Place::Exec, world, &options)?,
         workspace: read_templates("workspace", workspace, Place::Workspace, world, &options)?,
@@ -420,6 +436,30 @@ fn read(mut fields: Fields, contract: semver::Version) -> Result<Manifest, Manif
         options,
     };
     Ok(manifest)
+}
+
+fn read_max_shards(given: Option<u64>, world: World) -> Result<u32, ManifestError> {
+    let Some(given) = given else { return Ok(DEFAULT_MAX_SHARDS) };
+    if world.kind() != Kind::Runner {
+        return Err(rule(
+            "max_shards",
+            format!("a plugin of world `{world}` has no shards: it is for runners"),
+        ));
+    }
+    u32::try_from(given)
+        .ok()
+        .filter(|count| (1..=MOST_SHARDS).contains(count))
+        .ok_or_else(|| rule("max_shards", format!("{given} shards; 1 to {MOST_SHARDS} are admitted")))
+}
+
+fn read_forward_port(given: Option<bool>, world: World) -> Result<bool, ManifestError> {
+    if given.is_some() && world != World::MachineRunner {
+        return Err(rule(
+            "forward_port",
+            format!("a plugin of world `{world}` has no channel: it is for `{}`", World::MachineRunner),
+        ));
+    }
+    Ok(given.unwrap_or(false))
 }
 
 fn rule(at: impl Into<String>, why: impl Into<String>) -> ManifestError {
@@ -663,6 +703,8 @@ mod tests {
         description = "Machines in boxes."
         license = "Apache-2.0"
         homepage = "https://acme.example/box"
+        max_shards = 8
+        forward_port = true
 
         [options]
         type = "object"
@@ -732,6 +774,37 @@ mod tests {
     }
 
     #[test]
+    fn what_only_runners_have() {
+        let head = |world: &str| {
+            let kind = world.rsplit('-').next().unwrap_or_default();
+            format!("id='a/{kind}/b'\nversion='0.1.0'\nworld='{world}'\ndescription='d'\n")
+        };
+        let read = |world: &str, more: &str| {
+            toml(&(head(world) + more)).map(|manifest| (manifest.max_shards, manifest.forward_port))
+        };
+        assert_eq!(read("machine-runner", "").expect("valid"), (64, false));
+        assert_eq!(
+            read("machine-runner", "max_shards=10000\nforward_port=true").expect("valid"),
+            (10_000, true)
+        );
+        assert_eq!(read("shard-runner", "max_shards=1").expect("valid"), (1, false));
+        for (world, key) in [
+            ("shard-runner", "forward_port=false"),
+            ("judge", "max_shards=1"),
+            ("dataset", "max_shards=1"),
+            ("judge", "forward_port=false"),
+        ] {
+            assert!(matches!(read(world, key), Err(ManifestError::Rule { .. })), "{world} {key}");
+        }
+        for world in World::ALL {
+            let json = toml(&head(world.as_str())).expect("valid").to_json();
+            assert_eq!(json.get("max_shards").is_some(), world.kind() == Kind::Runner, "{world}");
+            assert_eq!(json.get("forward_port").is_some(), world == World::MachineRunner, "{world}");
+            Manifest::from_json(json.to_string().as_bytes()).expect("reads back");
+        }
+    }
+
+    #[test]
     fn the_json_is_what_the_design_names() {
         let manifest = toml("id='a/judge/b'\nversion='0.1.0'\nworld='judge'\ndescription='d'\n[[workspace]]\nid='t'\nargv=['make']\ntimeout='1s'").expect("valid");
         insta::assert_snapshot!(serde_json::to_string_pretty(&manifest.to_json()).expect("JSON"), @r#"
@@ -794,6 +867,10 @@ mod tests {
             with("type = \"object\"", "type = \"object\"\nx = 1979-05-27"),
             with("max_output_bytes = 4096", "max_output_bytes = 67108865"),
             with("max_output_bytes = 4096", "max_output_bytes = -1"),
+            with("max_shards = 8", "max_shards = 0"),
+            with("max_shards = 8", "max_shards = 10001"),
+            with("forward_port = true", "forward_port = 1"),
+            with("\"machine-runner\"", "\"shard-runner\""),
         ];
         insta::assert_snapshot!(all.join("\n"), @r#"
         unknown key `licence` (did you mean `license`?)
@@ -820,6 +897,10 @@ mod tests {
         `options.x`: a date has no place in a manifest
         `exec[1].max_output_bytes`: 67108865 bytes; at most 67108864 are admitted
         `exec[1].max_output_bytes` must be a whole number, 0 or more, and is a number
+        `max_shards`: 0 shards; 1 to 10000 are admitted
+        `max_shards`: 10001 shards; 1 to 10000 are admitted
+        `forward_port` must be true or false, and is a number
+        `forward_port`: a plugin of world `shard-runner` has no channel: it is for `machine-runner`
         "#);
     }
 

@@ -51,6 +51,8 @@ const WAYS_OUT: [&str; 13] = [
     "--volume",
     "-v",
 ];
+/// What looks like one of them and shuts it further.
+const SHUTS: [&str; 2] = ["--network=none", "--security-opt=no-new-privileges"];
 
 /// The program's name without path, version and ending.
 fn base(program: &str) -> &str {
@@ -68,9 +70,14 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         .filter(|slot| matches!(slot.kind, SlotType::Text(_)))
         .map(|slot| slot.name.as_str())
         .collect();
-    let name = template.program().map(base);
-    let one_of = |list: &[&str]| name.is_some_and(|name| list.contains(&name));
-    let (shell, interpreter) = (one_of(&SHELLS), one_of(&INTERPRETERS));
+    let programs = template.programs();
+    let known = |list: &[&str]| {
+        let known = programs.iter().map(|program| base(program)).find(|name| list.contains(name));
+        known.map(|name| shown(name, 40))
+    };
+    let one_of = |list: &[&str]| known(list).is_some();
+    let shell = one_of(&SHELLS);
+    let interpreter = known(&INTERPRETERS);
     // Behind `env` or `sudo` the program proper is an argument.
     let hidden_shell = !shell
         && template.elements().iter().skip(1).any(|element| match element.parts.as_slice() {
@@ -78,45 +85,42 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
             _ => false,
         });
 
-    match template.program() {
-        None => out.push(users_command(manifest, template.slots().next().map(|slot| &slot.kind))),
-        Some(program) if place == Place::Workspace && program.contains('/') && !program.starts_with('/') => {
+    if programs.is_empty() {
+        out.push(users_command(manifest, template.slots().next().map(|slot| &slot.kind)));
+    }
+    for program in &programs {
+        if place == Place::Workspace && program.contains('/') && !program.starts_with('/') {
             out.push(format!(
                 "a program out of the workspace: `{}` may have been written by what is being evaluated",
                 shown(program, 80)
             ));
         }
-        Some(_) => {}
     }
     if shell {
         out.push("a shell: its arguments are a program".to_owned());
     } else if hidden_shell {
         out.push("a shell among the arguments: what follows it may be a program".to_owned());
     }
-    if interpreter {
-        out.push(format!(
-            "an interpreter: `{}` can run programs from its arguments",
-            shown(name.unwrap_or_default(), 40)
-        ));
+    if let Some(name) = &interpreter {
+        out.push(format!("an interpreter: `{name}` can run programs from its arguments"));
     }
-    if one_of(&RAISERS) {
-        out.push(format!("more rights than yours: `{}`", shown(name.unwrap_or_default(), 40)));
+    if let Some(name) = known(&RAISERS) {
+        out.push(format!("more rights than yours: `{name}`"));
     }
-    if one_of(&STARTERS) {
-        out.push(format!("starts other programs: `{}`", shown(name.unwrap_or_default(), 40)));
+    if let Some(name) = known(&STARTERS) {
+        out.push(format!("starts other programs: `{name}`"));
     }
-    if one_of(&REMOTES) {
-        out.push(format!(
-            "a shell on another machine may read the arguments: `{}`",
-            shown(name.unwrap_or_default(), 40)
-        ));
+    if let Some(name) = known(&REMOTES) {
+        out.push(format!("a shell on another machine may read the arguments: `{name}`"));
     }
     if one_of(&ENGINES) {
         let ways: Vec<&str> = template
             .elements()
             .iter()
             .filter_map(|element| match element.parts.first() {
-                Some(Part::Literal(text)) => Some(text.split('=').next().unwrap_or(text)),
+                Some(Part::Literal(text)) if !SHUTS.contains(&text.as_str()) => {
+                    Some(text.split('=').next().unwrap_or(text))
+                }
                 _ => None,
             })
             .filter(|flag| WAYS_OUT.contains(flag))
@@ -126,7 +130,7 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         }
     }
     if command.stdin == Stdin::Plugin {
-        out.push(if shell || hidden_shell || interpreter {
+        out.push(if shell || hidden_shell || interpreter.is_some() {
             "free stdin from the plugin into a program that may run what it reads: as good as any command at all".to_owned()
         } else {
             "free stdin from the plugin into a program".to_owned()
@@ -148,9 +152,8 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
     if !command.env.is_empty() {
         out.push(format!("your environment's {}", listed(command.env.iter().map(String::as_str))));
     }
-    for option in slots()
-        .filter(|slot| slot.kind.filler() == Filler::User)
-        .skip(usize::from(template.program().is_none()))
+    for option in
+        slots().filter(|slot| slot.kind.filler() == Filler::User).skip(usize::from(programs.is_empty()))
     {
         if let SlotType::Option(name) = &option.kind
             && let Some(default) = default_of(manifest, name)

@@ -13,20 +13,22 @@ use rustix::process::Pid;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::RunError;
-use crate::capture::Capture;
 use crate::orphans::Marks;
-use crate::spec::{Spec, Stdin};
+use crate::spec::Spec;
 use crate::tree::Tree;
+use crate::watch::Watch;
 
 /// Our ends of a child's pipes.
 pub(crate) struct Pipes {
+    /// Where it was asked for.
     pub(crate) stdin: Option<Sender>,
-    pub(crate) stdout: Capture,
-    pub(crate) stderr: Capture,
+    pub(crate) stdout: Receiver,
+    pub(crate) stderr: Receiver,
 }
 
-/// Starts what `spec` says, in a process group of its own.
-pub(crate) fn spawn(spec: &Spec) -> Result<(Tree, Pipes), RunError> {
+/// Starts what `spec` says, in a process group of its own; with a pipe for its stdin, or with an
+/// empty one.
+pub(crate) fn spawn(spec: &Spec, with_stdin: bool) -> Result<(Tree, Watch, Pipes), RunError> {
     let mark = Marks::fresh_mark();
     let mut command = Command::new(&spec.program);
     command
@@ -36,16 +38,15 @@ pub(crate) fn spawn(spec: &Spec) -> Result<(Tree, Pipes), RunError> {
         .env(crate::MARKER, &mark)
         .current_dir(&spec.cwd)
         .process_group(0)
-        .stdin(match spec.stdin {
-            Stdin::Null => Stdio::null(),
-            Stdin::Bytes(_) => Stdio::piped(),
-        })
+        .stdin(if with_stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = start(&mut command).map_err(|error| explain(spec, error))?;
     // From here on the tree's guard kills and reaps on every way out.
-    let mut tree = Tree::new(Pid::from_child(&child));
+    let leader = Pid::from_child(&child);
+    let mut tree = Tree::new(leader);
     let watched = |source| RunError::Watch { program: spec.program.clone(), source };
+    let watch = Watch::new(leader).map_err(watched)?;
     let missing = || watched(io::Error::other("a pipe is missing"));
     let stdout = OwnedFd::from(child.stdout.take().ok_or_else(missing)?);
     let stderr = OwnedFd::from(child.stderr.take().ok_or_else(missing)?);
@@ -57,10 +58,10 @@ pub(crate) fn spawn(spec: &Spec) -> Result<(Tree, Pipes), RunError> {
             .map(|stdin| Sender::from_owned_fd(stdin.into()))
             .transpose()
             .map_err(watched)?,
-        stdout: Capture::new(Receiver::from_owned_fd(stdout).map_err(watched)?, spec.max_stdout_bytes),
-        stderr: Capture::new(Receiver::from_owned_fd(stderr).map_err(watched)?, spec.max_stderr_bytes),
+        stdout: Receiver::from_owned_fd(stdout).map_err(watched)?,
+        stderr: Receiver::from_owned_fd(stderr).map_err(watched)?,
     };
-    Ok((tree, pipes))
+    Ok((tree, watch, pipes))
 }
 
 /// Starts `command`. A program that was written a moment ago is tried again for a little while:

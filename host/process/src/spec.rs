@@ -30,6 +30,7 @@ pub struct Spec {
     /// What it reads.
     pub stdin: Stdin,
     /// How long it may take. At the end of that time its group is killed at once.
+    /// [`Duration::MAX`] is no bound.
     pub time: Duration,
     /// Bytes of stdout that are kept.
     pub max_stdout_bytes: u64,
@@ -46,6 +47,17 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
+}
+
+/// What brought a program's end about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It ended by itself, or somebody else ended it.
+    Itself,
+    /// Its time was up, and it was killed.
+    TimeUp,
+    /// [`crate::Running::kill`].
+    Killed,
 }
 
 /// What a program wrote to one stream.
@@ -72,5 +84,18 @@ pub struct Finished {
     /// From the start until the processes were gone, or given up on.
     pub took: Duration,
     /// What could not be cleaned up. It stands beside the outcome and changes nothing of it.
+    pub left: Option<crate::Left>,
+}
+
+/// How a program ended that was talked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How the program itself ended; as [`Finished::exit`].
+    pub exit: Exit,
+    /// What brought that about.
+    pub cause: Cause,
+    /// From the start until the processes were gone, or given up on.
+    pub took: Duration,
+    /// What could not be cleaned up.
     pub left: Option<crate::Left>,
 }

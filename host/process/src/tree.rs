@@ -13,9 +13,9 @@ use rustix::process::{
 use crate::orphans::{self, Marks};
 use crate::spec::Exit;
 
-/// Dropped before it is gone, a tree is killed, and reaped by a thread of its own.
+/// Dropped before it is gone, a tree is abandoned.
 pub(crate) struct Tree {
-    /// None only while being dropped.
+    /// None once it was abandoned.
     remains: Option<Remains>,
 }
 
@@ -40,49 +40,48 @@ impl Tree {
 
     /// How descendants that left the group are known.
     pub(crate) fn mark(&mut self, marks: Marks) {
-        self.remains().marks = marks;
-    }
-
-    pub(crate) fn leader(&mut self) -> Pid {
-        self.remains().leader
+        if let Some(remains) = &mut self.remains {
+            remains.marks = marks;
+        }
     }
 
     /// How the leader ended, once that is known.
-    pub(crate) fn exit(&mut self) -> Option<Exit> {
-        self.remains().exit
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.remains.as_ref()?.exit
     }
 
     /// Sends SIGKILL to the whole group. It can't be outrun: a fork is refused to a process that
     /// has a SIGKILL waiting.
-    pub(crate) fn kill(&mut self) {
-        self.remains().kill();
+    pub(crate) fn kill(&self) {
+        if let Some(remains) = &self.remains {
+            remains.kill();
+        }
     }
 
     /// Reaps what can be reaped and says whether all is gone. Never blocks. To be called after
     /// [`Tree::kill`].
     pub(crate) fn step(&mut self) -> bool {
-        self.remains().step()
+        self.remains.as_mut().is_none_or(Remains::step)
     }
 
     /// What is not gone, for people.
-    pub(crate) fn left(&mut self) -> String {
-        self.remains().left()
+    pub(crate) fn left(&self) -> String {
+        self.remains.as_ref().map(Remains::left).unwrap_or_default()
     }
 
-    fn remains(&mut self) -> &mut Remains {
-        match &mut self.remains {
-            Some(remains) => remains,
-            None => unreachable!("taken only in drop"),
+    /// Kills what is not gone and has it reaped in the background. From then on it is as if all
+    /// were gone.
+    pub(crate) fn abandon(&mut self) {
+        if let Some(remains) = self.remains.take().filter(|remains| !remains.gone) {
+            remains.kill();
+            Background::reap(remains);
         }
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if let Some(remains) = self.remains.take().filter(|remains| !remains.gone) {
-            remains.kill();
-            Background::reap(remains);
-        }
+        self.abandon();
     }
 }
 

@@ -24,5 +24,23 @@ pub(crate) mod judge {
     });
 }
 
+pub(crate) mod machine_runner {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "machine-runner",
+        imports: { default: async | trappable },
+        exports: { default: async },
+        with: {
+            "mst:plugin/types": crate::bindings::dataset::mst::plugin::types,
+            "mst:plugin/log": crate::bindings::dataset::mst::plugin::log,
+            "mst:plugin/commands": crate::bindings::judge::mst::plugin::commands,
+            "mst:plugin/process.child": crate::process::ChildHandle,
+            "mst:plugin/process.directory": crate::process::DirectoryHandle,
+            "mst:plugin/process.remote-command": crate::process::CommandHandle,
+        },
+    });
+}
+
 pub(crate) use dataset::mst::plugin::{log, types};
 pub(crate) use judge::mst::plugin::{commands, evidence, workspace};
+pub(crate) use machine_runner::mst::plugin::process;

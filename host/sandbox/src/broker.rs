@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mst_plugin::Manifest;
+use mst_plugin::{CommandTemplate, Manifest};
 
 /// A call that a plugin makes.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,13 @@ pub(crate) enum Call<'a> {
         /// The template's id.
         template: &'a str,
     },
+    /// `process.run` or `process.start` of this template.
+    Exec {
+        /// The template's id.
+        template: &'a str,
+    },
+    /// Something about a child that it started.
+    Child,
 }
 
 /// A call that was refused: what was called, and the rule that decided.
@@ -56,22 +63,13 @@ impl Broker {
     pub(crate) fn pass(&mut self, call: Call<'_>) -> Result<(), Denied> {
         let denial = match call {
             // Said and shown of the trial that the call is about: nothing to ask for.
-            Call::Log | Call::Evidence => return Ok(()),
+            Call::Log | Call::Evidence | Call::Child => return Ok(()),
             Call::Workspace { template } if self.manifest.workspace(template).is_some() => return Ok(()),
-            Call::Workspace { template } => Denial {
-                call: format!("workspace.run({:?})", crate::clean(template, 64, false)),
-                rule: match &self.manifest.workspace[..] {
-                    [] => "its manifest asks for no `[[workspace]]` template".to_owned(),
-                    known => {
-                        let ids: Vec<String> =
-                            known.iter().map(|template| format!("`{}`", template.id)).collect();
-                        format!(
-                            "its manifest has no `[[workspace]]` template of that id, only {}",
-                            ids.join(", ")
-                        )
-                    }
-                },
-            },
+            Call::Exec { template } if self.manifest.exec(template).is_some() => return Ok(()),
+            Call::Workspace { template } => {
+                no_template("workspace.run", "[[workspace]]", template, &self.manifest.workspace)
+            }
+            Call::Exec { template } => no_template("process.run", "[[exec]]", template, &self.manifest.exec),
         };
         self.denials.push(denial.clone());
         Err(Denied(denial))
@@ -80,5 +78,16 @@ impl Broker {
     /// The first refusal, if there was one.
     pub(crate) fn first_denial(&self) -> Option<&Denial> {
         self.denials.first()
+    }
+}
+
+fn no_template(function: &str, table: &str, template: &str, known: &[CommandTemplate]) -> Denial {
+    let ids: Vec<String> = known.iter().map(|template| format!("`{}`", template.id)).collect();
+    Denial {
+        call: format!("{function}({:?})", crate::clean(template, 64, false)),
+        rule: match &ids[..] {
+            [] => format!("its manifest asks for no `{table}` template"),
+            ids => format!("its manifest has no `{table}` template of that id, only {}", ids.join(", ")),
+        },
     }
 }

@@ -5,9 +5,9 @@
 //! compatibility hash, so that an entry under a wrong name is as bad as a damaged one. Any doubt
 //! is a miss: the component is compiled again and the entry replaced, by rename.
 
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -18,6 +18,9 @@ use wasmtime::component::Component;
 
 const MAC_BYTES: usize = 32;
 const KEY_BYTES: usize = 32;
+
+/// The largest entry that is read, in bytes: native code is a few times its component.
+const MAX_ENTRY: usize = 1 << 30;
 
 /// How a component came to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +123,10 @@ impl Open {
     }
 
     fn load(&self, engine: &Engine, label: &Label) -> Option<Component> {
-        let entry = fs::read(self.dir.join(label.file_name())).ok()?;
+        let mut file = open_plain(&self.dir.join(label.file_name())).ok()?;
+        let size = usize::try_from(file.metadata().ok()?.len()).ok().filter(|size| *size <= MAX_ENTRY)?;
+        let mut entry = Vec::with_capacity(size);
+        file.read_to_end(&mut entry).ok()?;
         let (mac, code) = entry.split_at_checked(MAC_BYTES)?;
         self.mac(label, code)?.verify_slice(mac).ok()?;
         #[expect(
@@ -144,7 +150,7 @@ impl Open {
 /// This user's key, made where it is missing. One that others can read or that is not ours is
 /// refused.
 fn local_key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
-    fs::create_dir_all(dir)?;
+    make_dir(dir)?;
     let path = dir.join("key");
     if !path.exists() {
         let mut key = [0; KEY_BYTES];
@@ -158,25 +164,56 @@ fn local_key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
             _ => {}
         }
     }
-    owned_alone(&path)?;
-    let key = fs::read(&path)?;
+    let file = open_plain(&path)?;
+    if !ours_alone(&file.metadata()?) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the key is not this user's alone"));
+    }
+    let mut key = Vec::new();
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut key)?;
     key.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the key has a wrong size"))
 }
 
-#[cfg(unix)]
-fn owned_alone(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let meta = fs::symlink_metadata(path)?;
-    let ours =
-        meta.is_file() && meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw();
-    if ours {
-        Ok(())
+/// Opens a file and nothing else: no link is followed, and no pipe waited for.
+fn open_plain(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the key is not this user's alone"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
     }
 }
 
-#[cfg(not(unix))]
-fn owned_alone(_: &Path) -> io::Result<()> {
-    Ok(())
+#[cfg(unix)]
+fn make_dir(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    // Nobody else has any business there. One that is there already stays as it is: whoever can
+    // write to it can cost time, and the MAC sees to the rest.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
+
+#[cfg(not(unix))]
+fn make_dir(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)
+}
+
+#[cfg(unix)]
+fn ours_alone(meta: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    meta.mode() & 0o077 == 0 && meta.uid() == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn ours_alone(_: &fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,11 +10,12 @@ use mst_plugin::PluginFile;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
+use wasmtime::error::Context as _;
 
 use crate::bindings::dataset::exports::mst::plugin::cases;
 use crate::bindings::dataset::{Dataset, DatasetPre};
 use crate::cache::CacheEvent;
-use crate::call::call;
+use crate::call::{Instantiating, call};
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
 use crate::guest::{Guest, Preopen, new_store};
@@ -64,12 +65,12 @@ impl DatasetPlugin {
         let options = options.to_string();
         let pre = &self.pre;
         let (instance, cursor) = call(&mut store, &limits, "open", async move |store| {
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             let opened = instance.mst_plugin_cases().call_open(&mut *store, &options).await?;
             Ok(opened.map(|cursor| (instance, cursor)))
         })
         .await?;
-        Ok(Cursor { plugin: self.manifest.id.clone(), store, instance, cursor, limits, seen: 0 })
+        Ok(Cursor { plugin: self.manifest.id.clone(), store, instance, cursor, limits, seen: 0, over: false })
     }
 }
 
@@ -92,6 +93,8 @@ pub struct Cursor {
     cursor: ResourceAny,
     limits: Limits,
     seen: u64,
+    /// A call into its instance failed, or was broken off.
+    over: bool,
 }
 
 impl Cursor {
@@ -99,9 +102,14 @@ impl Cursor {
     /// cursor is of no more use.
     pub async fn next(&mut self, limit: u32) -> Result<Vec<Case>, CallError> {
         let limit = limit.clamp(1, MAX_PAGE);
+        if std::mem::replace(&mut self.over, true) {
+            return Err(CallError::Host {
+                plugin: self.plugin.clone(),
+                function: "next",
+                what: "it was called after a call that failed or was broken off".to_owned(),
+            });
+        }
         let (instance, cursor) = (&self.instance, self.cursor);
-        // Each page has the whole of a call's bytes.
-        self.store.set_hostcall_fuel(self.limits.call_bytes);
         let page = call(&mut self.store, &self.limits, "next", async move |store| {
             instance.mst_plugin_cases().cursor().call_next(&mut *store, cursor, limit).await
         })
@@ -116,6 +124,7 @@ impl Cursor {
             self.seen += 1;
             cases.push(checked(case).map_err(|what| self.wrong(format!("case {}: {what}", self.seen)))?);
         }
+        self.over = false;
         Ok(cases)
     }
 

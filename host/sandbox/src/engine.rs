@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mst_plugin::PluginFile;
 use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime::{Config, Engine};
+use wasmtime::{Config, Engine, WasmBacktraceDetails};
 
 use crate::cache::{Cache, CacheEvent};
 use crate::error::LoadError;
@@ -14,6 +14,9 @@ use crate::limits::Limits;
 
 /// How often a guest that computes gives way.
 const TICK: Duration = Duration::from_millis(10);
+
+/// How deep a guest's calls may go.
+pub(crate) const WASM_STACK_BYTES: usize = 512 << 10;
 
 /// How a sandbox is set up.
 #[derive(Debug)]
@@ -42,7 +45,9 @@ impl Sandbox {
         let mut config = Config::new();
         config.epoch_interruption(true);
         config.wasm_component_model(true);
-        config.max_wasm_stack(512 << 10);
+        config.max_wasm_stack(WASM_STACK_BYTES);
+        // Else an environment variable decides.
+        config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
         config.async_stack_size(1 << 20);
         let engine = Engine::new(&config).map_err(|error| LoadError::Engine(format!("{error:#}")))?;
         let weak = engine.weak();

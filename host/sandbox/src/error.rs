@@ -14,6 +14,8 @@ pub enum LimitKind {
     Memory,
     /// Entries of a table.
     Table,
+    /// Core instances, memories or tables in the component.
+    Instances,
     /// Handles to things of the host's.
     Handles,
     /// Bytes that a call passes to the host.

@@ -7,6 +7,7 @@ use wasmtime::component::Resource;
 
 use crate::bindings::{evidence, types};
 use crate::broker::Call;
+use crate::call::HostFault;
 use crate::guest::Guest;
 
 /// The most that one `read` gives.
@@ -55,9 +56,14 @@ impl Guest {
         self.broker.pass(Call::Evidence)?;
         match &self.judging {
             Some(judging) => Ok(judging.evidence.clone()),
-            None => Err(wasmtime::Error::msg("evidence outside of a judge's call")),
+            None => Err(HostFault("evidence outside of a judge's call".to_owned()).into()),
         }
     }
+}
+
+/// What the host stored and can't read back is no fault of the judge's.
+fn unreadable(error: io::Error) -> HostFault {
+    HostFault(format!("the trial's evidence can't be read: {error}"))
 }
 
 impl types::Host for Guest {}
@@ -85,7 +91,7 @@ impl evidence::HostTrial for Guest {
         let evidence = self.evidence()?;
         let mut report = Vec::new();
         loop {
-            match evidence.read("report", report.len() as u64, MAX_READ)? {
+            match evidence.read("report", report.len() as u64, MAX_READ).map_err(unreadable)? {
                 None => return Ok(None),
                 Some(part) => {
                     report.extend(&part.bytes);
@@ -113,7 +119,7 @@ impl evidence::HostTrial for Guest {
         offset: u64,
         limit: u32,
     ) -> wasmtime::Result<Result<evidence::Content, types::Error>> {
-        let part = self.evidence()?.read(&name, offset, limit.min(MAX_READ))?;
+        let part = self.evidence()?.read(&name, offset, limit.min(MAX_READ)).map_err(unreadable)?;
         Ok(match part {
             Some(part) => Ok(evidence::Content { bytes: part.bytes, rest: part.rest }),
             None => Err(types::Error::NotFound(format!(

@@ -16,6 +16,7 @@ use crate::error::LoadError;
 use crate::evidence::Evidence;
 use crate::limits::{Limits, Meter};
 use crate::log::{Lines, LogSink, Printed};
+use crate::process::Exec;
 use crate::workspace::Workspace;
 
 /// The data of a store: one instance of one plugin.
@@ -26,7 +27,20 @@ pub(crate) struct Guest {
     pub(crate) meter: Meter,
     pub(crate) table: ResourceTable,
     pub(crate) judging: Option<Judging>,
+    pub(crate) exec: Option<Exec>,
+    printed: [Printed; 2],
     wasi: WasiCtx,
+}
+
+impl Guest {
+    /// Ends a call: what stands on stdout and stderr without a newline is a line too, and the
+    /// next call may say its full number.
+    pub(crate) fn end_call(&self, max_lines: u32) {
+        for printed in &self.printed {
+            printed.end_line();
+        }
+        self.lines.end_call(max_lines);
+    }
 }
 
 /// What a judge's call is about.
@@ -61,8 +75,9 @@ pub(crate) fn new_store(
 ) -> Result<Store<Guest>, LoadError> {
     let id: &PluginId = &manifest.id;
     let lines = Lines::new(id.clone(), sink.clone(), limits.log_lines);
+    let printed = [Printed::new(&lines, false), Printed::new(&lines, true)];
     let mut wasi = WasiCtxBuilder::new();
-    wasi.stdout(Printed::new(&lines, false)).stderr(Printed::new(&lines, true));
+    wasi.stdout(printed[0].clone()).stderr(printed[1].clone());
     for preopen in preopens {
         wasi.preopened_dir(&preopen.path, format!("/{}", preopen.name), FsPerms::ReadOnly).map_err(
             |error| LoadError::Dir {
@@ -81,11 +96,14 @@ pub(crate) fn new_store(
         meter: Meter::new(limits),
         table,
         judging,
+        exec: None,
+        printed,
         wasi: wasi.build(),
     };
     let mut store = Store::new(sandbox.engine(), guest);
     store.limiter(|guest| &mut guest.meter);
     store.set_hostcall_fuel(limits.call_bytes);
+    store.set_max_component_handles(limits.handles);
     // A guest that computes gives way at every tick of the epoch thread, so that the timeout
     // around its call is looked at.
     store.set_epoch_deadline(1);

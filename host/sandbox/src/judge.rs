@@ -9,11 +9,12 @@ use mst_model::{Kind, PluginId};
 use mst_plugin::Manifest;
 use mst_plugin::PluginFile;
 use serde_json::Value;
+use wasmtime::error::Context as _;
 
 use crate::bindings::judge::JudgePre;
 use crate::bindings::judge::exports::mst::plugin::grading;
 use crate::cache::CacheEvent;
-use crate::call::call;
+use crate::call::{Instantiating, call};
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
 use crate::evidence::{Evidence, TrialHandle};
@@ -78,7 +79,7 @@ impl JudgePlugin {
         let options = options.to_string();
         let pre = &self.pre;
         let verdict = call(&mut store, &limits, "judge", async move |store| {
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             let owned = store.data_mut().table.push(TrialHandle)?;
             // The guest borrows what the host keeps; it is gone with the store.
             let borrowed = wasmtime::component::Resource::new_borrow(owned.rep());

@@ -24,6 +24,8 @@ mod judge;
 mod limits;
 mod link;
 mod log;
+mod process;
+mod runner;
 mod text;
 mod workspace;
 
@@ -36,5 +38,7 @@ pub use evidence::{Entry, Evidence, Part};
 pub use judge::{JudgeError, JudgePlugin};
 pub use limits::Limits;
 pub use log::{Level, LogLine, LogSink, Quiet};
+pub use process::ExecEnvironment;
+pub use runner::{MachineRequest, RunnerCallError, RunnerPlugin};
 pub use text::clean;
 pub use workspace::{Command, Ended, Output, Workspace, WorkspaceError};

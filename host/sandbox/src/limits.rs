@@ -13,11 +13,13 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Entries of each of its tables.
     pub table_entries: usize,
-    /// Core instances, memories and tables in the component.
+    /// Its core instances, its memories and its tables: of each at most so many.
     pub instances: usize,
-    /// Things of the host's that it holds at once: files, streams, trials.
+    /// Things of the host's that it holds at once: files, streams, trials. As many handles of its
+    /// own may be live, since each takes room in a table of the host's.
     pub handles: usize,
-    /// Bytes that one call may pass to the host.
+    /// Bytes that it may pass to the host at once: in one call of a host's function, or as the
+    /// answer to one of the host's calls.
     pub call_bytes: usize,
     /// Lines that it may log in one call.
     pub log_lines: u32,
@@ -47,7 +49,6 @@ pub(crate) struct Meter {
     table_entries: usize,
     instances: usize,
     used_memory_bytes: usize,
-    last_growth_bytes: usize,
     refused: Option<(LimitKind, u64)>,
 }
 
@@ -58,7 +59,6 @@ impl Meter {
             table_entries: limits.table_entries,
             instances: limits.instances,
             used_memory_bytes: 0,
-            last_growth_bytes: 0,
             refused: None,
         }
     }
@@ -74,34 +74,34 @@ impl ResourceLimiter for Meter {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        // Beyond what the memory itself declares there is no growth, whatever is said here: the
+        // guest asked for what it had ruled out, and no bound of ours was met.
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         let wanted = self.used_memory_bytes.saturating_add(desired.saturating_sub(current));
         if wanted > self.memory_bytes {
             self.refused.get_or_insert((LimitKind::Memory, wanted as u64));
             return Ok(false);
         }
-        self.last_growth_bytes = wanted - self.used_memory_bytes;
+        // Counted for good. `memory_grow_failed` does not say which growth failed, and comes
+        // without a growth before it too; to take anything off there would let a guest count
+        // itself down. What is left to fail is the system's own lack of memory.
         self.used_memory_bytes = wanted;
         Ok(true)
-    }
-
-    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        // Called for growths that were admitted and failed, and for those refused above.
-        if self.refused.is_none() {
-            self.used_memory_bytes -= self.last_growth_bytes;
-        }
-        let _ = error;
-        self.last_growth_bytes = 0;
-        Ok(())
     }
 
     fn table_growing(
         &mut self,
         _current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         if desired > self.table_entries {
             self.refused.get_or_insert((LimitKind::Table, desired as u64));
             return Ok(false);

@@ -26,6 +26,12 @@ pub(crate) fn judge(linker: &mut Linker<Guest>) -> Result {
     bindings::judge::Judge::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)
 }
 
+/// The linker of world `machine-runner`.
+pub(crate) fn machine_runner(linker: &mut Linker<Guest>) -> Result {
+    standard(linker)?;
+    bindings::machine_runner::MachineRunner::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)
+}
+
 struct Io;
 
 impl wasmtime::component::HasData for Io {

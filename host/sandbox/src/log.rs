@@ -153,8 +153,7 @@ impl Lines {
 pub(crate) struct Printed {
     lines: Arc<Lines>,
     stderr: bool,
-    // Shared between the streams that a guest opens on the same descriptor, and flushed with the
-    // last of them.
+    // Shared between the streams that a guest opens on the same descriptor.
     partial: Arc<Mutex<Partial>>,
 }
 
@@ -168,25 +167,21 @@ impl Partial {
     fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.keep(&bytes[..end]);
-            self.lines.printed(self.stderr, &self.buffer);
-            self.buffer.clear();
+            self.end();
             bytes = &bytes[end + 1..];
         }
         self.keep(bytes);
+    }
+
+    fn end(&mut self) {
+        self.lines.printed(self.stderr, &self.buffer);
+        self.buffer.clear();
     }
 
     // One byte more than a line may have, so that the cut shows.
     fn keep(&mut self, bytes: &[u8]) {
         let room = (MAX_LINE + 1).saturating_sub(self.buffer.len());
         self.buffer.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.buffer.is_empty() {
-            self.lines.printed(self.stderr, &self.buffer);
-        }
     }
 }
 
@@ -198,6 +193,11 @@ impl Printed {
 
     fn push(&self, bytes: &[u8]) {
         self.partial.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    }
+
+    /// Makes a line of what no newline has ended.
+    pub(crate) fn end_line(&self) {
+        self.partial.lock().unwrap_or_else(PoisonError::into_inner).end();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Text from a guest, made safe to show and to keep.
 
 /// `text` without control characters and without the marks that reorder what a terminal shows;
-/// at most `max` bytes, with `…` where it was cut. Newlines stay where `lines` says so, and
+/// at most `max` bytes, and `…` after them where it was cut. Newlines stay where `lines` says so, and
 /// become spaces where not.
 pub fn clean(text: &str, max: usize, lines: bool) -> String {
     let mut out = String::with_capacity(text.len().min(max));
@@ -22,9 +22,10 @@ pub fn clean(text: &str, max: usize, lines: bool) -> String {
     out
 }
 
-/// Bidirectional overrides and isolates, and the invisible characters that hide text.
+/// Bidirectional overrides and isolates, and the invisible characters that hide text or carry it
+/// unseen.
 fn reorders(c: char) -> bool {
-    matches!(c, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    matches!(c, '\u{ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
 }
 
 #[cfg(test)]

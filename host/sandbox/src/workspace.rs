@@ -8,6 +8,7 @@ use mst_plugin::{HostValues, Stdin};
 
 use crate::bindings::{commands, types, workspace};
 use crate::broker::Call;
+use crate::call::HostFault;
 use crate::guest::Guest;
 
 /// A command, filled and checked.
@@ -77,11 +78,11 @@ impl workspace::Host for Guest {
     ) -> wasmtime::Result<Result<commands::Output, types::Error>> {
         self.broker.pass(Call::Workspace { template: &template })?;
         let Some(judging) = &self.judging else {
-            return Err(wasmtime::Error::msg("workspace outside of a judge's call"));
+            return Err(HostFault("workspace outside of a judge's call".to_owned()).into());
         };
         let manifest = self.manifest.clone();
         let Some(command) = manifest.workspace(&template) else {
-            return Err(wasmtime::Error::msg("the broker admitted an unknown template"));
+            return Err(HostFault("the broker admitted an unknown template".to_owned()).into());
         };
         if stdin.is_some() && command.stdin == Stdin::None {
             return Ok(Err(types::Error::Invalid(format!("template `{template}` takes no stdin"))));

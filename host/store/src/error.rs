@@ -43,6 +43,19 @@ pub enum StoreError {
         /// The latest that is known here.
         known: &'static str,
     },
+    /// A line of a ledger that says what no ledger of this version can say.
+    #[error(
+        "`{}` has the event `{event}` at line {line}, and this mst knows none of that name: it was written by a newer mst",
+        .path.display()
+    )]
+    UnknownEvent {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// What it says, escaped and cut to 64 characters.
+        event: String,
+    },
     /// A file of another schema altogether.
     #[error("`{}` must be in `{known}` but says that it is in `{found}`", .path.display())]
     OtherSchema {
@@ -89,6 +102,12 @@ pub enum StoreError {
         path: PathBuf,
         /// The process that holds the lock, where it left its number.
         pid: Option<u32>,
+    },
+    /// A run that made machines, or was about to.
+    #[error("the run in `{}` has machines, and only its ledger knows them", .path.display())]
+    HasMachines {
+        /// The run directory.
+        path: PathBuf,
     },
     /// The name is taken.
     #[error("there is a run in `{}` already", .path.display())]
@@ -157,7 +176,7 @@ impl StoreError {
     /// What a person can do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            StoreError::Newer { .. } => "upgrade mst".to_owned(),
+            StoreError::Newer { .. } | StoreError::UnknownEvent { .. } => "upgrade mst".to_owned(),
             StoreError::Locked { pid: Some(pid), .. } => {
                 format!("wait for it to end, or end it with `kill {pid}`; the lock goes with the process")
             }

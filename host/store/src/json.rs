@@ -63,7 +63,8 @@ struct Head {
     schema: String,
 }
 
-fn check(path: &Path, found: String, known: &'static str) -> Result<()> {
+/// Whether `found` is the schema that belongs in the file at `path`.
+pub(crate) fn check(path: &Path, found: String, known: &'static str) -> Result<()> {
     if found == known {
         return Ok(());
     }

@@ -29,6 +29,10 @@ impl Layout {
         self.root.join("cases.jsonl")
     }
 
+    pub(crate) fn machines(&self) -> PathBuf {
+        self.root.join("machines.jsonl")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }

@@ -1,10 +1,10 @@
 //! The run directory: where a run's plan, cases, trials and grades lie, and how they get there
 //! whole or not at all.
 //!
-//! For: the layout, atomic writes, the lock, and reading back with the checks that tell a whole
-//! file from a damaged, foreign or newer one.
-//! Not for: deciding what runs or what counts (`mst-coordinator`, `mst-report`), nor the ledger
-//! and the audit log, which are appended to beside what lies here.
+//! For: the layout, atomic writes, the lock, the ledger of machines, and reading back with the
+//! checks that tell a whole file from a damaged, foreign or newer one.
+//! Not for: deciding what runs or what counts (`mst-coordinator`, `mst-report`), nor the audit
+//! log, which is appended to beside what lies here.
 //! Must never know: a clock, an environment, a terminal, wasm, the protocol.
 //!
 //! # Layout
@@ -14,6 +14,7 @@
 //! RUNS/RUN/cases.jsonl                       the cases, written once
 //! RUNS/RUN/trials/CASE/VARIANT/N/            transcript.json, report, stderr, files/…
 //! RUNS/RUN/grades/JUDGE/CASE/VARIANT/N.json  verdicts
+//! RUNS/RUN/machines.jsonl                    the ledger of machines, appended to; where there are any
 //! RUNS/RUN/lock                              held by the one writer; names its process
 //! RUNS/RUN/tmp/                              staging
 //! ```
@@ -33,6 +34,11 @@
 //! `--resume` collects again. A sync of every directory would double the cost of a trial to save
 //! that.
 //!
+//! The ledger is the exception, since a machine that nobody knows of is worse than a trial that is
+//! missing: each line is synced before what it announces is done, and so are the directories that
+//! lead to it. A line that was cut off is as good as not written, for nothing was done about it;
+//! readers pass over it and the next writer removes it.
+//!
 //! A trial that is in its place is never replaced. One writer a run: [`RunWriter`] holds the
 //! lock, [`RunDir`] can't write. Reading takes no lock and sees each file either old or new.
 //!
@@ -47,6 +53,7 @@ mod cases;
 mod error;
 mod json;
 mod layout;
+mod ledger;
 mod lock;
 pub mod name;
 mod plan;
@@ -59,6 +66,7 @@ mod trial;
 
 pub use cases::{CaseHead, CaseLines, CasesWriter, StoredCase};
 pub use error::StoreError;
+pub use ledger::Ledger;
 pub use plan::trials_of_case;
 pub use run_dir::RunDir;
 pub use run_id::new_run_id;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mst_model::eval::Eval;
 use mst_model::grade::Grade;
+use mst_model::ledger::{self, MachineState};
 use mst_model::run::{CaseSet, RunRecord};
 use mst_model::transcript::Transcript;
 use mst_model::{Digest, JudgeId, TrialKey};
@@ -56,6 +57,13 @@ impl RunDir {
             Some(bytes) => json::parse(&path, &bytes),
             None => Err(StoreError::NoRun { path: self.layout.root.clone() }),
         }
+    }
+
+    /// What its ledger says of each machine, in the order in which they were begun; none where no
+    /// machine ever was. It may be read while the run runs, and says then what is already on the
+    /// disk.
+    pub fn machines(&self) -> Result<Vec<MachineState>> {
+        Ok(ledger::machines(crate::ledger::read(&self.layout.machines())?))
     }
 
     /// Its cases, one at a time.

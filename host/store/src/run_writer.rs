@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mst_model::grade::{Finding, Grade, Graded};
 use mst_model::run::RunRecord;
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 use crate::layout::{Layout, TRANSCRIPT};
 use crate::lock::Lock;
 use crate::{
-    CasesWriter, Result, ResultsDir, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
+    CasesWriter, Ledger, Result, ResultsDir, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
 };
 
 /// A run's directory, for writing too: it holds the run's lock as long as it lives. Threads may
@@ -22,7 +23,11 @@ use crate::{
 #[derive(Debug)]
 pub struct RunWriter {
     dir: RunDir,
-    _lock: Lock,
+    lock: Arc<Lock>,
+    /// Once it was asked for.
+    ledger: Mutex<Option<Ledger>>,
+    /// Once it is known.
+    id: OnceLock<RunId>,
 }
 
 impl Deref for RunWriter {
@@ -41,7 +46,8 @@ impl RunWriter {
             io::ErrorKind::AlreadyExists => StoreError::RunExists { path: path.clone() },
             _ => StoreError::io("make directory", &path)(error),
         })?;
-        RunWriter::locked(Layout::new(path))
+        let run = RunWriter::locked(Layout::new(path))?;
+        Ok(RunWriter { id: id.clone().into(), ..run })
     }
 
     pub(crate) fn open(path: &Path) -> Result<RunWriter> {
@@ -52,15 +58,44 @@ impl RunWriter {
     fn locked(layout: Layout) -> Result<RunWriter> {
         let lock = Lock::take(&layout)?;
         stage::clear_tmp(&layout)?;
-        Ok(RunWriter { dir: RunDir { layout }, _lock: lock })
+        Ok(RunWriter {
+            dir: RunDir { layout },
+            lock: Arc::new(lock),
+            ledger: Mutex::default(),
+            id: OnceLock::new(),
+        })
+    }
+
+    /// The run's name: the one that it was created with or, for a directory may have been moved,
+    /// the one in its record.
+    fn id(&self) -> Result<&RunId> {
+        if let Some(id) = self.id.get() {
+            return Ok(id);
+        }
+        let id = self.read_record()?.id;
+        Ok(self.id.get_or_init(|| id))
+    }
+
+    /// The ledger of the run's machines, to be added to. Each call gives the same one, and the
+    /// run stays locked as long as any of them lives.
+    pub fn ledger(&self) -> Result<Ledger> {
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*ledger {
+            Some(open) => Ok(open.clone()),
+            None => Ok(ledger.insert(Ledger::open(&self.layout, self.lock.clone())?).clone()),
+        }
     }
 
     /// Removes a run that never began: everything that was written since
-    /// [`create`](RunDir::create). A run whose record was written stays, and is an error.
+    /// [`create`](RunDir::create). A run whose record was written stays, and is an error; so does
+    /// one whose ledger was begun.
     pub fn discard(self) -> Result<()> {
         let path = self.path();
         if self.layout.run_json().exists() {
             return Err(StoreError::RunExists { path: path.to_owned() });
+        }
+        if self.layout.machines().exists() {
+            return Err(StoreError::HasMachines { path: path.to_owned() });
         }
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
     }
@@ -91,9 +126,9 @@ impl RunWriter {
 
     /// Moves a trial that a worker made, in a directory of its own, into the run, after holding
     /// it to what the worker said: its `transcript.json` has the digest `sha256` and is trial
-    /// `key`'s, and the directory holds what that lists, byte for byte, and nothing else.
+    /// `key`'s in this run, and the directory holds what that lists, byte for byte, and nothing else.
     pub fn adopt(&self, key: &TrialKey, from: &Path, sha256: &Digest) -> Result<Transcript> {
-        let transcript = verify(key, from, sha256)?;
+        let transcript = self.verify_sent(key, from, sha256)?;
         tree::sync(from)?;
         stage::adopt(&self.layout, key, from)?;
         Ok(transcript)
@@ -103,8 +138,22 @@ impl RunWriter {
     /// synced it already, and syncs are most of what a trial costs here.
     pub fn adopt_from(&self, results: &ResultsDir, key: &TrialKey, sha256: &Digest) -> Result<Transcript> {
         let from = results.trial_dir(key);
-        let transcript = verify(key, &from, sha256)?;
+        let transcript = self.verify_sent(key, &from, sha256)?;
         stage::adopt(&self.layout, key, &from)?;
+        Ok(transcript)
+    }
+
+    fn verify_sent(&self, key: &TrialKey, dir: &Path, sha256: &Digest) -> Result<Transcript> {
+        let (transcript, found) = trial::verify_trial(dir, key)?;
+        let path = dir.join(TRANSCRIPT);
+        if found != *sha256 {
+            return Err(StoreError::Altered { path, found, expected: *sha256 });
+        }
+        let run = self.id()?;
+        if transcript.run != *run {
+            let (found, expected) = (format!("run {}", transcript.run), format!("run {run}"));
+            return Err(StoreError::Misplaced { path, found, expected });
+        }
         Ok(transcript)
     }
 
@@ -117,14 +166,6 @@ impl RunWriter {
         atomic::write_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
         Ok(path)
     }
-}
-
-fn verify(key: &TrialKey, dir: &Path, sha256: &Digest) -> Result<Transcript> {
-    let (transcript, found) = trial::verify_trial(dir, key)?;
-    if found == *sha256 {
-        return Ok(transcript);
-    }
-    Err(StoreError::Altered { path: dir.join(TRANSCRIPT), found, expected: *sha256 })
 }
 
 /// JSON writes what is no number as `null`, which then does not read back.

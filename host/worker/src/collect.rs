@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -88,6 +89,7 @@ pub async fn collect(
         in_flight: Mutex::default(),
         stop: CancellationToken::new(),
         kill: CancellationToken::new(),
+        unclean: AtomicBool::new(false),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(write(to, said));
@@ -103,7 +105,8 @@ pub async fn collect(
     let working = async {
         tell(&say, hello).await?;
         let ended = trials.run(work, bundle.concurrency.max(1) as usize).await?;
-        tell(&say, FromWorker::Done { trials: ended, clean: true }).await
+        let clean = !shared.unclean.load(Ordering::Relaxed);
+        tell(&say, FromWorker::Done { trials: ended, clean }).await
     };
     // Both tasks end only when the channel does; a channel that breaks ends the worker.
     let result = tokio::select! {
@@ -155,6 +158,8 @@ struct Shared {
     stop: CancellationToken,
     /// What runs is ended.
     kill: CancellationToken,
+    /// Something could not be cleaned up after a trial.
+    unclean: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -324,12 +329,13 @@ impl One {
         let run =
             self.runner.run(case, sha256, &planned.variant, planned.index, planned.attempt, stage.dir());
         let transcript = tokio::select! {
-            transcript = run => Some(transcript.map_err(|error| CollectError::Host(error.to_string()))?),
+            transcript = run => Some(transcript.map_err(|error| CollectError::Host(crate::whole(&error)))?),
             () = self.shared.kill.cancelled() => None,
         };
         locked(&self.shared.in_flight).remove(&trial);
         let Some(transcript) = transcript else { return Ok(false) };
         let status = transcript.outcome.status;
+        self.shared.unclean.fetch_or(transcript.outcome.cleanup.is_some(), Ordering::Relaxed);
         let committed = tokio::task::spawn_blocking(move || stage.commit(&transcript))
             .await
             .map_err(|error| CollectError::Host(error.to_string()))??;

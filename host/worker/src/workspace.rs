@@ -64,13 +64,18 @@ impl Workspace {
     /// Removes it, also where the client left directories that may not be written to, as many
     /// package managers do. Blocks.
     pub(crate) fn remove(self, until: Until) -> io::Result<()> {
-        let path = self.root.path().to_owned();
-        if self.root.close().is_err() {
-            open_up(&path, until)?;
-            fs::remove_dir_all(&path)?;
-        }
-        Ok(())
+        remove_tree(self.root, until)
     }
+}
+
+/// Removes a directory of ours, whatever modes the programs in it left. Blocks.
+pub(crate) fn remove_tree(root: TempDir, until: Until) -> io::Result<()> {
+    let path = root.path().to_owned();
+    if root.close().is_err() {
+        open_up(&path, until)?;
+        fs::remove_dir_all(&path)?;
+    }
+    Ok(())
 }
 
 /// Copies the files of a stored trial into the directory `into`, each held to its digest. The

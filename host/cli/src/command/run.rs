@@ -1,43 +1,57 @@
 //! `mst run`: an eval from its file to its summary.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
-use mst_coordinator::{Collected, Events, Stop};
-use mst_model::eval::Eval;
-use mst_model::run::{CaseSet, Collect, Identity, PluginUse, RunRecord, RunnerUse};
-use mst_model::schema;
-use mst_plugin::PluginFile;
+use mst_coordinator::machines::Keep;
+use mst_coordinator::{Collected, Events, Runner, Stop};
+use mst_model::run::{RunRecord, RunnerUse};
 use mst_report::Summary;
-use mst_sandbox::{Cache, Limits, Sandbox, Settings};
-use mst_store::{RunDir, RunWriter, new_run_id};
-use mst_worker::grade::{Grader, Named, Surroundings};
-use mst_worker::trial::ClientEnvironment;
-use serde_json::{Map, Value};
+use mst_store::{RunDir, RunWriter};
+use mst_worker::grade::{Grader, Surroundings};
 use tokio::sync::mpsc;
 
-use crate::config::{self, EvalFile};
+use crate::begin::{self, Begun};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::judge::ComponentJudge;
 use crate::local::Local;
 use crate::plugins::Plugins;
+use crate::prepare::{Ready, prepare};
+use crate::runners::{self, LOCAL};
 use crate::show::{self, How, Progress};
-use crate::{dataset, interrupt, place};
+use crate::{interrupt, place};
+
+/// How long mst waits at its end for processes of trials that it ended to be gone.
+const SETTLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The eval: a .yaml, .json or .toml file
-    eval: PathBuf,
+    #[arg(required_unless_present = "resume")]
+    eval: Option<PathBuf>,
     /// Where runs are kept
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
-    /// How many trials run at a time
+    /// Collect what an earlier run misses, and judge it
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+    /// How many trials run at a time, on each machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: u32,
+    /// Where trials run: `local`, or a runner plugin's id
+    #[arg(long, value_name = "ID", default_value = LOCAL, conflicts_with = "resume")]
+    runner: String,
+    /// An option of the runner; `mst plugin inspect ID` shows which there are
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value, conflicts_with = "resume")]
+    runner_option: Vec<(String, String)>,
+    /// On how many machines
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "resume")]
+    shards: u32,
+    /// When a machine outlives its shard
+    #[arg(long, value_enum, default_value = "never")]
+    keep: KeepArg,
     /// Let the eval use the plugin in this file; it runs sandboxed, with what its manifest asks
     /// for (`mst plugin inspect FILE` shows it)
     #[arg(long, value_name = "FILE")]
@@ -45,6 +59,23 @@ pub(crate) struct RunArgs {
     /// Print events and the summary as JSON, one object a line
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum KeepArg {
+    /// Never
+    Never,
+    /// Where the shard failed
+    Failed,
+    /// Always
+    Always,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as KEY=VALUE".to_owned()),
+    }
 }
 
 pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
@@ -57,18 +88,8 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
     let result = runtime.block_on(execute(args));
     // A guest or a pipe that still holds a thread is not waited for.
     runtime.shutdown_background();
+    mst_process::settle(SETTLE);
     result
-}
-
-/// Everything that a run needs, checked before anything is made.
-struct Ready {
-    file: EvalFile,
-    dataset: PluginFile,
-    judges: Vec<Arc<Named>>,
-    plugins: Vec<PluginUse>,
-    sandbox: Sandbox,
-    environment: ClientEnvironment,
-    path: String,
 }
 
 async fn execute(args: RunArgs) -> Result<Exit, Failure> {
@@ -78,11 +99,9 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
         (false, false) => How::Lines,
     };
     let progress = Arc::new(Progress::new(how));
-    let ready = prepare(&args, &progress)?;
     let said = progress.clone();
+    let (ready, Begun { run, mut record }) = begin(&args, &progress).await?;
     let stop = interrupt::listen(move |text| said.note(text))?;
-
-    let (run, mut record) = create(&args, &ready, &progress).await?;
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
@@ -92,7 +111,7 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::because("can't make a directory for workspaces", &error))?;
     let collected = collect(&args, &ready, &run, &record, scratch.path(), &stop, &progress).await?;
     record.collect = collected.collect;
-    record.shards = collected.shards;
+    record.shards.extend(collected.shards);
     run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
     if !stop.finish.is_cancelled() {
         grade(&args, &ready, &run, &record, scratch.path(), &stop, &progress).await?;
@@ -101,146 +120,49 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     finish(&run, &stop, &progress, args.json)
 }
 
-fn prepare(args: &RunArgs, progress: &Arc<Progress>) -> Result<Ready, Failure> {
-    let file = config::read(&args.eval)?;
-    let plugins = Plugins::new(&args.allow_plugin)?;
-    let dataset = plugins.get(&file.eval.dataset.plugin)?;
-    check_options("dataset.options", &dataset, &file.eval.dataset.options)?;
-    let mut judge_files = Vec::new();
-    for (at, judge) in file.eval.judges.iter().enumerate() {
-        let plugin = plugins.get(&judge.plugin)?;
-        check_options(&format!("judges[{at}].options"), &plugin, &judge.options)?;
-        judge_files.push(plugin);
-    }
-    let cache = place::cache_dir().map_or_else(Cache::off, |dir| Cache::at(&dir));
-    let sandbox = Sandbox::new(Settings { cache, limits: Limits::default() })
-        .map_err(|error| Failure::from_error(&error))?;
-    let mut judges = Vec::new();
-    for (judge, file) in file.eval.judges.iter().zip(&judge_files) {
-        judges.push(Arc::new(Named {
-            name: judge.name(),
-            plugin: file.manifest().id.clone(),
-            plugin_sha256: file.digest(),
-            judge: Box::new(ComponentJudge::load(&sandbox, file, &judge.options, progress.clone())?),
-        }));
-    }
-    let mut uses: Vec<PluginUse> = Vec::new();
-    for file in std::iter::once(&dataset).chain(&judge_files) {
-        let manifest = file.manifest();
-        if !uses.iter().any(|used| used.id == manifest.id) {
-            let (id, version) = (manifest.id.clone(), manifest.version.clone());
-            uses.push(PluginUse { id, version, sha256: file.digest() });
-        }
-    }
-    let path = place::var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    let environment = ClientEnvironment {
-        path: path.clone(),
-        home: place::var("HOME").unwrap_or_else(|| "/".to_owned()),
-        vars: passed(&file.eval)?,
-        base_dir: file.dir.clone(),
+/// A new run, or an earlier one taken up again; either way with everything that it needs.
+async fn begin(args: &RunArgs, progress: &Arc<Progress>) -> Result<(Ready, Begun), Failure> {
+    let Some(resumed) = &args.resume else {
+        // clap holds that one of the two is there.
+        let eval = args.eval.clone().unwrap_or_default();
+        let uses = |plugins: &Plugins| {
+            let options = runners::read_options(plugins, &args.runner, &args.runner_option)?;
+            Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
+        };
+        let ready = prepare(&eval, &args.allow_plugin, uses, progress)?;
+        let begun = begin::create(&args.runs, &ready, progress).await?;
+        return Ok((ready, begun));
     };
-    Ok(Ready { file, dataset, judges, plugins: uses, sandbox, environment, path })
+    let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
+    let eval = begin::eval_of(&record, args.eval.as_deref())?;
+    let uses = record.runner.clone();
+    let ready = prepare(&eval, &args.allow_plugin, |_| Ok(uses), progress)?;
+    let begun = begin::resume(run, record, &ready, progress).await?;
+    Ok((ready, begun))
 }
 
-fn check_options(at: &str, plugin: &PluginFile, options: &Map<String, Value>) -> Result<(), Failure> {
-    let id = &plugin.manifest().id;
-    let problems = schema::check(&plugin.manifest().options, &Value::Object(options.clone()))
-        .map_err(|error| Failure::because(format!("the manifest of `{id}` is broken"), &error))?;
-    if problems.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::problems(format!("`{at}` does not fit the plugin `{id}`"), &problems)
-        .hint(format!("`mst plugin inspect {id}` shows the options")))
-}
-
-/// The values of the variables that clients are to get from this environment.
-fn passed(eval: &Eval) -> Result<BTreeMap<String, String>, Failure> {
-    let clients = eval.variants.iter().filter_map(|variant| eval.client_of(variant));
-    let names: BTreeSet<String> = clients.flat_map(|client| client.pass_env).collect();
-    let (mut vars, mut missing) = (BTreeMap::new(), Vec::new());
-    for name in names {
-        match place::var(&name) {
-            Some(value) => drop(vars.insert(name, value)),
-            None => missing.push(format!("`{name}`")),
-        }
-    }
-    if missing.is_empty() {
-        return Ok(vars);
-    }
-    Err(Failure::new(format!(
-        "clients are to get {} from your environment, where it is not set",
-        missing.join(", ")
-    ))
-    .hint("set it, or take it out of `pass_env`"))
-}
-
-/// The run's directory with its cases and its record; nothing where the dataset can't be read.
-async fn create(
+fn runner(
     args: &RunArgs,
     ready: &Ready,
+    run: &Arc<RunWriter>,
+    scratch: &Path,
     progress: &Arc<Progress>,
-) -> Result<(Arc<RunWriter>, RunRecord), Failure> {
-    let mut random = [0; 4];
-    getrandom::fill(&mut random).map_err(|error| Failure::new(format!("no random bytes: {error}")))?;
-    let now = Timestamp::now();
-    let id = new_run_id(now, random);
-    let run = RunDir::create(&args.runs, &id).map_err(|error| {
-        Failure::because(format!("can't make a run in `{}`", args.runs.display()), &error)
-    })?;
-    let eval = &ready.file.eval;
-    let counting = progress.clone();
-    let cases = dataset::resolve(
-        &ready.sandbox,
-        &ready.dataset,
-        &eval.dataset.options,
-        &ready.file.dir,
-        &run,
-        progress.clone(),
-        move |count| counting.cases(count),
-    );
-    let written = match cases.await {
-        Ok(cases) => record(id, now, ready, cases).and_then(|record| {
-            run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
-            Ok(record)
-        }),
-        Err(failure) => Err(failure),
+) -> Result<Arc<dyn Runner>, Failure> {
+    let Some(plugin) = &ready.runner.plugin else {
+        return Ok(Arc::new(Local {
+            environment: ready.environment.clone(),
+            scratch: scratch.join("trials"),
+            mst: place::VERSION.to_owned(),
+        }));
     };
-    match written {
-        Ok(record) => Ok((Arc::new(run), record)),
-        Err(failure) => {
-            progress.end();
-            // Nothing was started: nothing is left. A directory that can't be removed does not
-            // hide why.
-            let _ = run.discard();
-            let _ = std::fs::remove_dir(&args.runs);
-            Err(failure)
-        }
-    }
-}
-
-fn record(id: mst_model::RunId, now: Timestamp, ready: &Ready, cases: CaseSet) -> Result<RunRecord, Failure> {
-    let eval = ready.file.eval.clone();
-    let identity =
-        Identity::new(&eval, &cases, &ready.plugins).map_err(|error| Failure::from_error(&error))?;
-    let trials = cases.count * eval.variants.len() as u64 * u64::from(eval.trials);
-    Ok(RunRecord {
-        schema: RunRecord::SCHEMA.to_owned(),
-        id,
-        created_at: now,
-        mst: version()?,
-        eval,
-        plugins: ready.plugins.clone(),
-        cases,
-        identity,
-        runner: RunnerUse { id: "local".to_owned(), options: BTreeMap::new(), shards: 1 },
-        shards: Vec::new(),
-        trials,
-        collect: Collect::Running,
-    })
-}
-
-fn version() -> Result<semver::Version, Failure> {
-    env!("CARGO_PKG_VERSION").parse().map_err(|error: semver::Error| Failure::from_error(&error))
+    let keep = match args.keep {
+        KeepArg::Never => Keep::Never,
+        KeepArg::Failed => Keep::Failed,
+        KeepArg::Always => Keep::Always,
+    };
+    let uses = &ready.runner.uses;
+    let runner = runners::load(&ready.sandbox, plugin, uses, &scratch.join("exec"), progress.clone())?;
+    runners::on_machines(runner, run, keep, &ready.file.eval, &ready.file.dir)
 }
 
 async fn collect(
@@ -252,11 +174,7 @@ async fn collect(
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Failure> {
-    let runner = Local {
-        environment: ready.environment.clone(),
-        scratch: scratch.join("trials"),
-        mst: record.mst.to_string(),
-    };
+    let runner = runner(args, ready, run, scratch, progress)?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let shown = progress.clone();
     let showing = tokio::spawn(async move {
@@ -265,8 +183,7 @@ async fn collect(
         }
     });
     let collected =
-        mst_coordinator::collect(run, record, Arc::new(runner), args.concurrency, stop, &Events(events))
-            .await;
+        mst_coordinator::collect(run, record, runner, args.concurrency, stop, &Events(events)).await;
     let _ = showing.await;
     collected.map_err(|error| {
         Failure::because("the run broke off; what finished is kept", &error).exit(Exit::Partial)
@@ -294,7 +211,7 @@ async fn grade(
         run: run.clone(),
         judges: ready.judges.clone(),
         scratch: scratch.join("grades"),
-        surroundings: Surroundings { path: ready.path.clone(), base_dir: ready.file.dir.clone() },
+        surroundings: Surroundings { path: ready.environment.path.clone(), base_dir: ready.file.dir.clone() },
         concurrency: args.concurrency,
         events,
         finish: stop.finish.clone(),

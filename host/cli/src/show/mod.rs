@@ -13,6 +13,12 @@ use crate::exit::Exit;
 pub(crate) use progress::{How, Progress};
 pub(crate) use table::summary;
 
+/// `text` as a terminal may get it. Ids of cases and words of errors are a dataset's or a
+/// plugin's own, and could hold what turns text round or hides it.
+fn safe(text: &str) -> String {
+    mst_sandbox::clean(text, usize::MAX, true)
+}
+
 /// Prints a failure.
 pub(crate) fn failure(failure: &Failure) {
     let mut text = format!("error: {}\n", failure.message);
@@ -22,7 +28,7 @@ pub(crate) fn failure(failure: &Failure) {
     if let Some(hint) = &failure.hint {
         text.push_str(&format!("hint: {hint}\n"));
     }
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(safe(&text).as_bytes());
 }
 
 /// Prints a result.

@@ -13,6 +13,8 @@ use mst_sandbox::{Level, LogLine, LogSink};
 use mst_worker::grade::GradeEvent;
 use serde_json::{Value, json};
 
+use super::safe;
+
 /// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
@@ -44,6 +46,7 @@ impl Progress {
 
     /// One line for a person.
     pub(crate) fn note(&self, text: &str) {
+        let text = safe(text);
         match self.how {
             How::Bar => self.bar.suspend(|| eprintln!("{text}")),
             How::Lines => eprintln!("{text}"),
@@ -121,12 +124,19 @@ impl Progress {
                         Status::Crashed => "crashed",
                         Status::Error => "instrument error",
                     };
-                    eprintln!("collect {done}/{} {trial}: {word}", self.total.load(Ordering::Relaxed));
+                    self.note(&format!(
+                        "collect {done}/{} {trial}: {word}",
+                        self.total.load(Ordering::Relaxed)
+                    ));
                 }
             }
             Event::Noise { shard, line } => {
                 self.event(&json!({"event": "noise", "shard": shard, "line": line}));
                 self.note(&format!("shard {shard} says: {line}"));
+            }
+            Event::Trouble { shard, what } => {
+                self.event(&json!({"event": "trouble", "shard": shard, "what": what}));
+                self.note(&format!("shard {shard}: {what}"));
             }
             Event::Stopping { in_flight } => {
                 self.event(&json!({"event": "stopping", "in_flight": in_flight}));
@@ -155,7 +165,9 @@ impl Progress {
         if self.how == How::Lines {
             let total = self.total.load(Ordering::Relaxed);
             match error {
-                Some(error) => eprintln!("grade {done}/{total} {judge} {trial}: instrument error: {error}"),
+                Some(error) => {
+                    self.note(&format!("grade {done}/{total} {judge} {trial}: instrument error: {error}"));
+                }
                 // A tenth at a time: grades come faster than anybody reads.
                 None if done == total || done % total.div_ceil(10).max(1) == 0 => {
                     eprintln!("grade {done}/{total}")

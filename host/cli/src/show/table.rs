@@ -12,8 +12,9 @@ pub(crate) fn summary(summary: &Summary) -> String {
     let (trials, cases) = (&summary.trials, &summary.cases);
     text.push_str(&format!("{} cases, {} trials", cases.planned, trials.planned));
     match summary.collect {
-        Collect::Complete => text.push_str(", complete\n"),
-        Collect::Running | Collect::Partial => {
+        Collect::Complete if trials.missing == 0 => text.push_str(", complete\n"),
+        // Also where the record says otherwise: a trial that was lost since is missing.
+        Collect::Complete | Collect::Running | Collect::Partial => {
             text.push_str(&format!(
                 ", partial: {} missing; {} incomplete cases are left out of the rates\n",
                 trials.missing, cases.incomplete
@@ -40,7 +41,7 @@ pub(crate) fn summary(summary: &Summary) -> String {
         ));
     }
     broken(summary, &mut text);
-    text
+    super::safe(&text)
 }
 
 fn table(summary: &Summary) -> String {

@@ -578,6 +578,29 @@ mod tests {
     }
 
     #[test]
+    fn a_program_of_several_is_one_of_them() {
+        let argv = ["{engine:enum(docker|podman)}", "ps"];
+        let with = |engine: &[&str]| fill(&argv, &[("engine", engine)], json!({}));
+        assert_eq!(with(&["podman"]), Ok(["podman", "ps"].map(str::to_owned).to_vec()));
+        assert!(matches!(with(&["sh"]), Err(FillError::Value { .. })));
+        assert!(matches!(with(&[]), Err(FillError::NotFilled { .. })));
+        assert!(matches!(with(&["docker", "podman"]), Err(FillError::OneValue { .. })));
+        assert!(matches!(fill(&argv, &[], json!({})), Err(FillError::NotFilled { .. })));
+    }
+
+    #[test]
+    fn values_that_are_not_the_plugins_share_an_argument() {
+        let argv = ["rm", "-rf", "--", "{base:option(base)}/{machine}"];
+        assert_eq!(fill(&argv, &[], json!({"base": "/b"})).expect("filled")[3], "/b/mst-r1-0");
+        let argv = ["cp", "{option(base)}/{machine}{at:machine-path}"];
+        let with = |at: &str| fill(&argv, &[("at", &[at])], json!({"base": "/b"}));
+        assert_eq!(with("/x").expect("filled")[1], "/b/mst-r1-0/x");
+        for out in ["/../x", "x", "/x/..", "", "/.", "//x"] {
+            assert!(matches!(with(out), Err(FillError::Value { .. })), "{out}");
+        }
+    }
+
+    #[test]
     fn groups_are_whole_or_not_there() {
         let argv = ["x", "[--v={a:ident}:{b:ident}]"];
         assert_eq!(fill(&argv, &[], json!({})), Ok(vec!["x".into()]));
@@ -632,7 +655,7 @@ mod tests {
             r"text(/(?s).*/)",
             r"text(/\W+/)",
         ]);
-        (kind, 0..5u8, "[a-c]").prop_map(|(kind, form, name)| {
+        (kind, 0..7u8, "[a-c]").prop_map(|(kind, form, name)| {
             // The name says the type, so that two elements do not clash.
             let name = format!("{name}{}", kind.bytes().map(u32::from).sum::<u32>());
             match form {
@@ -640,6 +663,11 @@ mod tests {
                 1 => format!("--o={{{name}:{kind}}}"),
                 2 => format!("[{{{name}:{kind}}}]"),
                 3 => format!("{{{name}x:{kind}...}}"),
+                // Those that a template may hold there; the others are refused, and not filled.
+                4 if ["ident", "quantity", "uint(0..99)"].contains(&kind) => {
+                    format!("{{option(base)}}/{{machine}}/{{{name}:{kind}}}")
+                }
+                5 if kind == "machine-path" => format!("{{option(base)}}/{{machine}}{{{name}:{kind}}}"),
                 _ => format!("{{machine}}:{{{name}:{kind}}}"),
             }
         })
@@ -689,7 +717,8 @@ mod tests {
                     given.push((slot.name.clone(), pool[(at + pick as usize % 8) % 8].clone()));
                 }
             }
-            let Ok(filled) = template.fill(&given, &json!({}), &host()) else { return Ok(()) };
+            let options = json!({"base": "-/b/{x}: y"});
+            let Ok(filled) = template.fill(&given, &options, &host()) else { return Ok(()) };
             let mut rest = &filled[1..];
             for element in &template.elements()[1..] {
                 let slot = element.slots().last().expect("each has one");
@@ -698,7 +727,7 @@ mod tests {
                 for value in values {
                     let argument = rest.first().expect("an argument for the value");
                     let prefix = element.source.trim_start_matches('[').split_once(&format!("{{{}", slot.name)).expect("prefix").0;
-                    let prefix = prefix.replace("{machine}", "mst-r1-0");
+                    let prefix = prefix.replace("{option(base)}", "-/b/{x}: y").replace("{machine}", "mst-r1-0");
                     prop_assert_eq!(argument, &format!("{prefix}{value}"));
                     prop_assert!(!value.contains(['\0', '\n', '\r']) && !value.chars().any(char::is_control));
                     prop_assert!(value.len() <= 4096 && slot.kind.admits(value));

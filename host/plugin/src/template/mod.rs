@@ -11,6 +11,8 @@
 //! - `{machine}`, `{run}`, `{command...}`, `{command:shell}` and `{name:host-dir}` are filled by the host;
 //! - `{option(NAME)}` is the user's own option, put in by the host; an array of strings there
 //!   is so many arguments;
+//! - the first element is the program: text, `{name:enum(a|b)}` or `{option(NAME)}`;
+//! - in an element with several slots the plugin can't move the place where two of them meet;
 //! - `[…]` around a whole element leaves it out when its slots are empty; `[[` at the start
 //!   is a bracket.
 
@@ -89,11 +91,15 @@ impl Template {
         self.elements.iter().map(|element| element.source.as_str()).collect()
     }
 
-    /// The program, where it is a literal; none where it is the user's option.
-    pub fn program(&self) -> Option<&str> {
-        match self.elements.first()?.parts.as_slice() {
-            [Part::Literal(program)] => Some(program),
-            _ => None,
+    /// The programs that it may start: one, or as many as the plugin may choose from; none where
+    /// it is the user's option.
+    pub fn programs(&self) -> Vec<&str> {
+        match self.elements.first().map(|element| element.parts.as_slice()) {
+            Some([Part::Literal(program)]) => vec![program],
+            Some([Part::Slot(Slot { kind: SlotType::Enum(programs), .. })]) => {
+                programs.iter().map(String::as_str).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -290,53 +290,81 @@ fn check_element(element: &Element, place: Place) -> Result<(), Fault> {
             )));
         }
     }
-    for pair in element.parts.windows(3) {
-        let [Part::Slot(slot), Part::Literal(between), Part::Slot(_)] = pair else { continue };
-        let divided = between.chars().next().is_some_and(|c| !slot.kind.may_hold(c));
-        if !divided {
-            return Err(ambiguous(slot));
+    for three in element.parts.windows(3) {
+        if let [Part::Slot(before), Part::Literal(between), Part::Slot(after)] = three {
+            divided(before, between, after)?;
         }
     }
-    for pair in element.parts.windows(2) {
-        if let [Part::Slot(slot), Part::Slot(_)] = pair {
-            return Err(ambiguous(slot));
+    for two in element.parts.windows(2) {
+        if let [Part::Slot(before), Part::Slot(after)] = two {
+            divided(before, "", after)?;
         }
     }
     Ok(())
 }
 
-fn ambiguous(slot: &Slot) -> Fault {
-    Fault::new(format!("where slot `{}` ends and what follows begins can't be told", slot.name)).hint(
+/// Where two slots share an element and the plugin fills one, it must not be able to move the
+/// place where they meet. Between two that it does not fill there is nothing that it can move.
+fn divided(before: &Slot, between: &str, after: &Slot) -> Result<(), Fault> {
+    let plugins = |slot: &Slot| slot.kind.filler() == Filler::Plugin;
+    let ends = between.chars().next().is_some_and(|c| !before.kind.may_hold(c));
+    let told = if plugins(before) {
+        ends
+    } else if !plugins(after) {
+        true
+    } else if before.kind == SlotType::CommandShell {
+        // Read by a shell: what the plugin says there would be one more word of the host's command.
+        false
+    } else {
+        // What stands before is not the plugin's to choose, so that it is enough that the plugin's
+        // value can't hold what divides them, or begins with what can't stand before.
+        let begins = between.chars().next_back().is_some_and(|c| !after.kind.may_hold(c));
+        let itself = after.kind.first().is_some_and(|c| !before.kind.may_hold(c));
+        ends || begins || (between.is_empty() && itself)
+    };
+    if told { Ok(()) } else { Err(ambiguous(before, after)) }
+}
+
+fn ambiguous(before: &Slot, after: &Slot) -> Fault {
+    let plugins = if before.kind.filler() == Filler::Plugin { before } else { after };
+    Fault::new(format!("where slot `{}` ends and what follows begins can't be told", before.name)).hint(
         format!(
             "divide them by a character that `{}` does not admit, or make them elements of their own",
-            slot.kind
+            plugins.kind
         ),
     )
 }
 
-/// The program must be readable in the manifest or the user's own word.
+/// The program must be readable in the manifest, one of several that are, or the user's own word.
 fn check_program(element: &Element, place: Place) -> Result<(), Fault> {
     if element.optional {
         return Err(Fault::new("the program can't be left out"));
     }
     match element.parts.as_slice() {
         [Part::Slot(Slot { kind: SlotType::Option(_), .. })] => Ok(()),
-        [Part::Literal(program)] => {
-            let plain = |c: char| c.is_ascii_graphic() || c == ' ';
-            let relative = program.contains('/') && !program.starts_with('/');
-            if program.starts_with('-') || !program.chars().all(plain) {
-                Err(Fault::new("a program's name is plain ASCII and does not start with `-`"))
-            } else if program.split('/').any(|part| part == "..") || program.ends_with('/') {
-                Err(Fault::new("a program's path has no `..` and does not end in `/`"))
-            } else if relative && place == Place::Exec {
-                Err(Fault::new(
-                    "a program is a name that PATH leads to, or an absolute path: it starts in an empty directory",
-                ))
-            } else {
-                Ok(())
-            }
+        [Part::Slot(Slot { kind: SlotType::Enum(programs), many: false, .. })] => {
+            programs.iter().try_for_each(|program| program_name(program, place))
         }
-        _ => Err(Fault::new("the program must stand there in full or be the user's own `{option(NAME)}`")),
+        [Part::Literal(program)] => program_name(program, place),
+        _ => Err(Fault::new(
+            "the program must stand there in full, be one of an `enum(a|b)`, or be the user's own `{option(NAME)}`",
+        )),
+    }
+}
+
+fn program_name(program: &str, place: Place) -> Result<(), Fault> {
+    let plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    let relative = program.contains('/') && !program.starts_with('/');
+    if program.starts_with('-') || !program.chars().all(plain) {
+        Err(Fault::new("a program's name is plain ASCII and does not start with `-`"))
+    } else if program.split('/').any(|part| part == "..") || program.ends_with('/') {
+        Err(Fault::new("a program's path has no `..` and does not end in `/`"))
+    } else if relative && place == Place::Exec {
+        Err(Fault::new(
+            "a program is a name that PATH leads to, or an absolute path: it starts in an empty directory",
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -394,7 +422,7 @@ mod tests {
         ];
         let template = exec(&argv).expect("parses");
         assert_eq!(template.argv(), argv);
-        assert_eq!(template.program(), Some("docker"));
+        assert_eq!(template.programs(), ["docker"]);
         let slots: Vec<String> =
             template.slots().map(|slot| format!("{}: {}", slot.name, slot.kind)).collect();
         assert_eq!(slots, ["machine: machine", "run: run", "memory: quantity", "image: oci-ref"]);
@@ -494,10 +522,26 @@ mod tests {
         refused(&["x", "{a:ident}{b:ident}"], "can't be told");
         refused(&["x", "{a:ident}.{b:ident}"], "can't be told");
         refused(&["x", "{a:text(/x/)},{b:ident}"], "can't be told");
-        refused(&["x", "{option(a)}:{b:ident}"], "can't be told");
         refused(&["x", "{command:shell} {b:ident}"], "can't be told");
         refused(&["x", "{a:oci-ref}:{b:ident}"], "can't be told");
+        // The plugin's value behind one that it does not choose.
+        refused(&["x", "{option(a)}:{b:text(/.*/)}"], "can't be told");
+        refused(&["x", "{option(a)}{b:ident}"], "can't be told");
+        refused(&["x", "{option(a)}{b:machine-path}"], "can't be told");
+        refused(&["x", "{machine}{b:ident}"], "can't be told");
+        refused(&["x", "{option(a)}/{b:machine-path}"], "can't be told");
+        // And before it.
+        refused(&["x", "{b:ident}{machine}"], "can't be told");
+        refused(&["x", "{b:ident}-{machine}"], "can't be told");
+        refused(&["x", "{b:machine-path}/{option(a)}"], "can't be told");
         for good in [
+            "{base:option(base)}/{machine}",
+            "{option(base)}{machine}{run}",
+            "{option(user)}@{option(host)}",
+            "{option(base)}/{machine}{path:machine-path}",
+            "d={option(base)}/{machine}{path:machine-path}; cd $d && exec {command:shell}",
+            "{option(a)}:{b:ident}",
+            "{option(host)}:{path:machine-path}",
             "{machine}:{path:machine-path}",
             "{a:ident}:{b:text(/.*/)}",
             "{a:uint(0..9)}.{b:ident}",
@@ -509,7 +553,13 @@ mod tests {
 
     #[test]
     fn the_program_is_literal_or_the_users() {
-        for good in ["docker", "/usr/bin/env", "{option(command)}", "{engine:option(engine)}"] {
+        for good in [
+            "docker",
+            "/usr/bin/env",
+            "{option(command)}",
+            "{engine:option(engine)}",
+            "{engine:enum(docker|podman)}",
+        ] {
             exec(&[good]).expect(good);
         }
         for bad in [
@@ -518,6 +568,11 @@ mod tests {
             "[{option(a)}]",
             "{a:ident}",
             "{command...}",
+            "{a:enum(docker|-x)}",
+            "{a:enum(docker|bin/x)}",
+            "{a:enum(docker|podman)...}",
+            "[{a:enum(docker|podman)}]",
+            "/bin/{a:enum(docker|podman)}",
             "/bin/{a:ident}",
             "{option(a)}x",
             "bin/x",

@@ -184,6 +184,14 @@ impl SlotType {
         }
     }
 
+    /// The character that every value begins with, where there is one.
+    pub(super) fn first(&self) -> Option<char> {
+        match self {
+            SlotType::MachinePath => Some('/'),
+            _ => None,
+        }
+    }
+
     /// What it admits, in words, for the one who wrote the plugin.
     pub fn rule(&self) -> String {
         match self {

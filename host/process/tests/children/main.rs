@@ -6,6 +6,7 @@ mod capture;
 mod ending;
 mod refusal;
 mod strays;
+mod talking;
 
 use std::path::Path;
 use std::time::Duration;

@@ -47,6 +47,7 @@ pub(crate) fn record(cases: CaseSet) -> RunRecord {
         id: run_id(),
         created_at: "2026-11-30T01:52:40Z".parse().expect("a time"),
         mst: semver::Version::new(0, 1, 0),
+        eval_file: None,
         plugins: Vec::new(),
         identity: Identity::new(&eval, &cases, &[]).expect("an identity"),
         trials: cases.count * 4,

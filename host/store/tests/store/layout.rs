@@ -183,7 +183,7 @@ fn a_trial_on_another_file_system_is_adopted_too() {
 #[test]
 fn what_is_not_what_the_worker_said_is_not_adopted() {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 7] = [
         ("`report` has digest", |dir| fs::write(dir.join("report"), "forged").expect("writes")),
         ("`files/src/main.rs` is missing", |dir| {
             fs::remove_file(dir.join("files/src/main.rs")).expect("removes")
@@ -196,6 +196,12 @@ fn what_is_not_what_the_worker_said_is_not_adopted() {
         ("belongs to", |dir| {
             let other = transcript(&key("x", "b", 0));
             let json = serde_json::to_vec(&other).expect("writes");
+            fs::write(dir.join("transcript.json"), json).expect("writes")
+        }),
+        ("belongs to `run other`, not to `run 20261130-015240-k3f9`", |dir| {
+            let mut of_another_run = transcript(&key("x", "a", 0));
+            of_another_run.run = "other".parse().expect("a run's name");
+            let json = serde_json::to_vec(&of_another_run).expect("writes");
             fs::write(dir.join("transcript.json"), json).expect("writes")
         }),
         ("transcript.json` has digest", |dir| {
@@ -211,7 +217,11 @@ fn what_is_not_what_the_worker_said_is_not_adopted() {
         let key = key("x", "a", 0);
         let committed = commit(&dir.path().join("results"), &key).expect("commits");
         change(&committed.dir);
-        let error = run.adopt(&key, &committed.dir, &committed.sha256).expect_err(words).to_string();
+        let sha256 = match words.starts_with("belongs to `run") {
+            true => mst_model::Digest::of(&fs::read(committed.dir.join("transcript.json")).expect("reads")),
+            false => committed.sha256,
+        };
+        let error = run.adopt(&key, &committed.dir, &sha256).expect_err(words).to_string();
         let error = error.replace(&format!("{}/", committed.dir.display()), "");
         assert!(error.contains(words), "{words}: {error}");
         assert!(!run.has_trial(&key).expect("looks"));

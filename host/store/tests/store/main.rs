@@ -3,4 +3,5 @@
 mod cut_off;
 mod fixture;
 mod layout;
+mod ledger;
 mod lock;

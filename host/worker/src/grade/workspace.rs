@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 use crate::grade::StoredTrial;
+use crate::until::Until;
 
 /// How long the end of a judge's command may take to be sure of.
 const CLEANUP: Duration = Duration::from_secs(30);
@@ -65,6 +66,15 @@ struct Restored {
     root: TempDir,
 }
 
+impl Drop for GradeWorkspace {
+    fn drop(&mut self) {
+        if let Some(Restored { root }) = self.restored.get_mut().take() {
+            // What can't be removed lies in the run's scratch directory, and goes with that.
+            let _ = crate::workspace::remove_tree(root, Until::after(CLEANUP));
+        }
+    }
+}
+
 impl GradeWorkspace {
     /// The workspace of `trial`, to be made in `scratch`.
     pub fn new(trial: Arc<StoredTrial>, scratch: &Path, surroundings: Surroundings) -> GradeWorkspace {
@@ -96,13 +106,18 @@ impl GradeWorkspace {
             max_stderr_bytes: command.max_output_bytes,
             cleanup: CLEANUP,
         };
-        mst_process::run(spec).await.map_err(|error| {
+        let finished = mst_process::run(spec).await.map_err(|error| {
             let text = crate::whole(&error);
             match error {
                 RunError::NotFound { .. } => WorkspaceError::NotFound(text),
                 _ => WorkspaceError::Run(text),
             }
-        })
+        })?;
+        // What a command left running could change the workspace under the next one.
+        match finished.left {
+            Some(left) => Err(WorkspaceError::Run(left.to_string())),
+            None => Ok(finished),
+        }
     }
 
     async fn restore(&self) -> Result<Restored, WorkspaceError> {

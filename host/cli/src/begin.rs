@@ -1,0 +1,181 @@
+//! A run's beginning: a new one with its cases and its record, or an earlier one taken up again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mst_model::RunId;
+use mst_model::run::{CaseSet, Collect, Identity, RunRecord};
+use mst_store::{RunDir, RunWriter, new_run_id};
+
+use crate::error::Failure;
+use crate::prepare::Ready;
+use crate::show::Progress;
+use crate::{dataset, place};
+
+/// A run that can be collected.
+pub(crate) struct Begun {
+    pub(crate) run: Arc<RunWriter>,
+    pub(crate) record: RunRecord,
+}
+
+/// A new run; nothing where the dataset can't be read.
+pub(crate) async fn create(runs: &Path, ready: &Ready, progress: &Arc<Progress>) -> Result<Begun, Failure> {
+    let now = Timestamp::now();
+    let id = new_run_id(now, random()?);
+    let run = make(runs, &id)?;
+    let written = match cases(ready, &run, progress).await {
+        Ok(cases) => record(id, now, ready, cases).and_then(|record| {
+            run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
+            Ok(record)
+        }),
+        Err(failure) => Err(failure),
+    };
+    match written {
+        Ok(record) => Ok(Begun { run: Arc::new(run), record }),
+        Err(failure) => {
+            progress.end();
+            // Nothing was started: nothing is left. A directory that can't be removed does not
+            // hide why.
+            let _ = run.discard();
+            let _ = std::fs::remove_dir(runs);
+            Err(failure)
+        }
+    }
+}
+
+/// An earlier run, where it still asks the same.
+pub(crate) async fn resume(
+    run: RunWriter,
+    record: RunRecord,
+    ready: &Ready,
+    progress: &Arc<Progress>,
+) -> Result<Begun, Failure> {
+    let differences = differences(&record, ready, progress).await?;
+    if !differences.is_empty() {
+        let mut failure = Failure::new(format!("the run `{}` asked something else", record.id));
+        failure.causes = differences;
+        return Err(failure.hint("start a new run, or bring back what changed"));
+    }
+    Ok(Begun { run: Arc::new(run), record })
+}
+
+/// Takes up the run in `path` for writing, and reads its record.
+pub(crate) fn open(path: &Path) -> Result<(RunWriter, RunRecord), Failure> {
+    let failed = |error: &mst_store::StoreError| {
+        let failure = Failure::because(format!("can't resume `{}`", path.display()), error);
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    };
+    let run = RunDir::open_write(path).map_err(|error| failed(&error))?;
+    let record = run.read_record().map_err(|error| failed(&error))?;
+    Ok((run, record))
+}
+
+/// The eval's file of a recorded run, or the one that was named.
+pub(crate) fn eval_of(record: &RunRecord, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    match (named, &record.eval_file) {
+        (Some(named), _) => Ok(named.to_owned()),
+        (None, Some(recorded)) => Ok(PathBuf::from(recorded)),
+        (None, None) => {
+            Err(Failure::new("the run does not say where its eval is").hint("name the eval's file too"))
+        }
+    }
+}
+
+/// What differs between the run and what would be asked now, each with a word on what changed.
+async fn differences(
+    record: &RunRecord,
+    ready: &Ready,
+    progress: &Arc<Progress>,
+) -> Result<Vec<String>, Failure> {
+    // Resolved anew, beside the run: a dataset may have changed without its plugin or options.
+    let scratch = tempfile::Builder::new()
+        .prefix("mst-")
+        .tempdir()
+        .map_err(|error| Failure::because("can't make a directory for the cases", &error))?;
+    let beside = make(scratch.path(), &record.id)?;
+    let cases = cases(ready, &beside, progress).await?;
+    let identity = Identity::new(&ready.file.eval, &cases, &ready.plugins)
+        .map_err(|error| Failure::from_error(&error))?;
+    let mut differences = Vec::new();
+    if identity.eval != record.identity.eval {
+        let (then, now) = (serde_json::to_value(&record.eval), serde_json::to_value(&ready.file.eval));
+        let parts: Vec<String> = match (then.ok(), now.ok()) {
+            (Some(serde_json::Value::Object(then)), Some(serde_json::Value::Object(now))) => {
+                let keys: std::collections::BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+                keys.into_iter()
+                    .filter(|key| then.get(*key) != now.get(*key))
+                    .map(|key| format!("`{key}`"))
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        differences.push(format!("the eval changed in {}", parts.join(", ")));
+    }
+    if identity.cases != record.identity.cases {
+        differences.push(format!("the cases changed: {} then, {} now", record.cases.count, cases.count));
+    }
+    for (id, then) in &record.identity.plugins {
+        match identity.plugins.get(id) {
+            Some(now) if now == then => {}
+            Some(now) => differences.push(format!("the plugin `{id}` changed: {then} then, {now} now")),
+            None => differences.push(format!("the plugin `{id}` is used no more")),
+        }
+    }
+    for id in identity.plugins.keys().filter(|id| !record.identity.plugins.contains_key(*id)) {
+        differences.push(format!("the plugin `{id}` was not used then"));
+    }
+    let mst = version()?;
+    if record.mst != mst {
+        differences.push(format!("it was begun by mst {}, this is mst {mst}", record.mst));
+    }
+    Ok(differences)
+}
+
+async fn cases(ready: &Ready, run: &RunWriter, progress: &Arc<Progress>) -> Result<CaseSet, Failure> {
+    let counting = progress.clone();
+    let options = &ready.file.eval.dataset.options;
+    let counted = move |count| counting.cases(count);
+    dataset::resolve(&ready.sandbox, &ready.dataset, options, &ready.file.dir, run, progress.clone(), counted)
+        .await
+}
+
+fn make(runs: &Path, id: &RunId) -> Result<RunWriter, Failure> {
+    RunDir::create(runs, id)
+        .map_err(|error| Failure::because(format!("can't make a run in `{}`", runs.display()), &error))
+}
+
+fn random() -> Result<[u8; 4], Failure> {
+    let mut random = [0; 4];
+    getrandom::fill(&mut random).map_err(|error| Failure::new(format!("no random bytes: {error}")))?;
+    Ok(random)
+}
+
+fn record(id: RunId, now: Timestamp, ready: &Ready, cases: CaseSet) -> Result<RunRecord, Failure> {
+    let eval = ready.file.eval.clone();
+    let identity =
+        Identity::new(&eval, &cases, &ready.plugins).map_err(|error| Failure::from_error(&error))?;
+    let trials = cases.count * eval.variants.len() as u64 * u64::from(eval.trials);
+    Ok(RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        id,
+        created_at: now,
+        mst: version()?,
+        eval_file: Some(ready.file.path.to_string_lossy().into_owned()),
+        eval,
+        plugins: ready.plugins.clone(),
+        cases,
+        identity,
+        runner: ready.runner.uses.clone(),
+        shards: Vec::new(),
+        trials,
+        collect: Collect::Running,
+    })
+}
+
+fn version() -> Result<semver::Version, Failure> {
+    place::VERSION.parse().map_err(|error: semver::Error| Failure::from_error(&error))
+}

@@ -1,0 +1,207 @@
+//! `mst machines`: what runs left behind, and its removal.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use mst_coordinator::machines::Machines as _;
+use mst_model::RunId;
+use mst_model::ledger::{LedgerEntry, LedgerEvent, MachineState, MachineStatus};
+use mst_model::run::RunRecord;
+use mst_store::{RunDir, RunWriter};
+use serde::Serialize;
+
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::machines::ComponentMachines;
+use crate::plugins::Plugins;
+use crate::prepare::sandbox;
+use crate::show::{self, How, Progress};
+use crate::{begin, runners};
+
+#[derive(Debug, Args)]
+pub(crate) struct MachinesArgs {
+    #[command(subcommand)]
+    command: MachinesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum MachinesCommand {
+    /// List the machines that are there, or may be
+    List(ListArgs),
+    /// Remove a run's machines, and no other's
+    Reap(ReapArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Of this run; of all where absent
+    run: Option<String>,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ReapArgs {
+    /// The run: its name, or its directory
+    run: String,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// The file of the run's runner, where it is not one of mst's own
+    #[arg(long, value_name = "FILE")]
+    allow_plugin: Vec<PathBuf>,
+}
+
+pub(crate) fn machines(args: MachinesArgs) -> Result<Exit, Failure> {
+    match args.command {
+        MachinesCommand::List(args) => list(args),
+        MachinesCommand::Reap(args) => reap(args),
+    }
+}
+
+/// A machine that is left.
+#[derive(Debug, Serialize)]
+struct Left {
+    run: String,
+    machine: String,
+    shard: u32,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+fn list(args: ListArgs) -> Result<Exit, Failure> {
+    let paths = match &args.run {
+        Some(run) => vec![super::find_run(run, &args.runs)?],
+        None => all_runs(&args.runs)?,
+    };
+    let mut left = Vec::new();
+    for path in paths {
+        let failed = |error: &mst_store::StoreError| {
+            Failure::because(format!("the machines of `{}` can't be read", path.display()), error)
+        };
+        let run = RunDir::open_read(&path).map_err(|error| failed(&error))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let states = run.machines().map_err(|error| failed(&error))?;
+        left.extend(states.into_iter().filter(MachineState::may_exist).map(|state| row(&name, state)));
+    }
+    if args.json {
+        return show::json(&left);
+    }
+    let mut text = String::new();
+    for Left { run, machine, shard, status, why } in &left {
+        let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        text.push_str(&format!("{run}  shard {shard}  {machine}  {status}{why}\n"));
+    }
+    if left.is_empty() {
+        show::aside("no machines are left");
+    } else {
+        show::aside("`mst machines reap RUN` removes a run's machines");
+    }
+    show::result(&text)?;
+    Ok(Exit::Done)
+}
+
+fn row(run: &str, state: MachineState) -> Left {
+    let (status, why) = match (state.status, state.destroy_failed) {
+        (_, Some(why)) => ("could not be removed", Some(why)),
+        (MachineStatus::Intended, None) => ("may be there", None),
+        (MachineStatus::Kept { why }, None) => ("kept", Some(why)),
+        (MachineStatus::Created | MachineStatus::Destroyed, None) => ("is there", None),
+    };
+    Left { run: run.to_owned(), machine: state.machine, shard: state.shard, status, why }
+}
+
+fn all_runs(runs: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::because(format!("can't read `{}`", runs.display()), &error)
+            .hint("`--runs DIR` says where runs are kept")
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(runs).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let named =
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<RunId>().is_ok());
+        if named && path.join("run.json").is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn reap(args: ReapArgs) -> Result<Exit, Failure> {
+    let (run, record) = begin::open(&super::find_run(&args.run, &args.runs)?)?;
+    let progress = Arc::new(Progress::new(How::Lines));
+    let plugins = Plugins::new(&args.allow_plugin)?;
+    let chosen = runners::choose(&plugins, record.runner.clone())?;
+    let Some(plugin) = chosen.plugin else {
+        show::aside("a run on `local` makes no machines");
+        return Ok(Exit::Done);
+    };
+    let scratch = tempfile::Builder::new()
+        .prefix("mst-")
+        .tempdir()
+        .map_err(|error| Failure::because("can't make a directory for the runner's programs", &error))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::because("mst can't start", &error))?;
+    let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), progress)?;
+    let failed = runtime.block_on(reap_all(&run, &record, &ComponentMachines(runner)))?;
+    runtime.shutdown_background();
+    if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
+}
+
+/// Removes every machine of the run that its ledger or its runner knows; says how many stayed.
+async fn reap_all(
+    run: &RunWriter,
+    record: &RunRecord,
+    machines: &ComponentMachines,
+) -> Result<usize, Failure> {
+    let states = run.machines().map_err(|error| Failure::from_error(&error))?;
+    let known: Vec<&MachineState> = states.iter().filter(|state| state.may_exist()).collect();
+    // The runner may know of one that the ledger lost with its last line; the ledger knows of
+    // those that the runner can't list. A name that no ledger line has is not ours.
+    let listed = machines.list(&record.id).await.unwrap_or_else(|error| {
+        show::aside(&format!("the runner can't list its machines: {error}"));
+        Vec::new()
+    });
+    for name in listed.iter().filter(|name| states.iter().all(|state| state.machine != **name)) {
+        show::aside(&format!(
+            "{}: the runner lists it, the run's ledger does not: left alone",
+            mst_sandbox::clean(name, 64, false)
+        ));
+    }
+    let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
+    let mut failed = 0;
+    for state in known {
+        let handle = state.made.as_ref().map(|made| &made.handle);
+        let event = match machines.destroy(&record.id, &state.machine, handle).await {
+            Ok(()) => {
+                show::aside(&format!("{}: removed", state.machine));
+                LedgerEvent::Destroyed
+            }
+            Err(error) => {
+                failed += 1;
+                show::aside(&format!("{}: could not be removed: {error}", state.machine));
+                LedgerEvent::DestroyFailed { why: error.to_string() }
+            }
+        };
+        ledger
+            .append(&LedgerEntry {
+                at: Timestamp::now(),
+                machine: state.machine.clone(),
+                shard: state.shard,
+                event,
+            })
+            .map_err(|error| Failure::from_error(&error))?;
+    }
+    Ok(failed)
+}

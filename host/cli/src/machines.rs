@@ -1,0 +1,90 @@
+//! The coordinator knows a runner as a trait, the sandbox has it as a component; here they meet.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mst_coordinator::RunnerError;
+use mst_coordinator::machines::{MachineSpec, Machines, Started};
+use mst_model::RunId;
+use mst_model::machine::Machine;
+use mst_process::{Exit, Running};
+use mst_sandbox::{MachineRequest, RunnerCallError, RunnerPlugin};
+use serde_json::Value;
+
+use crate::error::Failure;
+
+/// How long each call to a runner may take. Making a machine is also bound by the eval's
+/// provisioning deadline.
+const CREATE: Duration = Duration::from_secs(600);
+const COPY: Duration = Duration::from_secs(600);
+const DESTROY: Duration = Duration::from_secs(120);
+const CALL: Duration = Duration::from_secs(30);
+
+/// A runner that is a component.
+pub(crate) struct ComponentMachines(pub(crate) Arc<RunnerPlugin>);
+
+fn said(error: RunnerCallError) -> RunnerError {
+    RunnerError(Failure::from_error(&error).one_line())
+}
+
+#[async_trait]
+impl Machines for ComponentMachines {
+    async fn create(&self, spec: &MachineSpec) -> Result<Machine, RunnerError> {
+        let MachineSpec { name, run, shard, shards } = spec.clone();
+        self.0.create(&MachineRequest { name, run, shard, shards }, CREATE).await.map_err(said)
+    }
+
+    async fn destroy(&self, run: &RunId, name: &str, handle: Option<&Value>) -> Result<(), RunnerError> {
+        self.0.destroy(run, name, handle, DESTROY).await.map_err(said)
+    }
+
+    async fn list(&self, run: &RunId) -> Result<Vec<String>, RunnerError> {
+        self.0.list(run, CALL).await.map_err(said)
+    }
+
+    async fn start(&self, run: &RunId, machine: &Machine, argv: &[String]) -> Result<Started, RunnerError> {
+        let mut running = self.0.run_command(run, machine, argv, CALL).await.map_err(said)?;
+        let (Some(to), Some(from)) = (running.take_stdin(), running.take_stdout()) else {
+            return Err(RunnerError("the runner handed on a child without stdin and stdout".to_owned()));
+        };
+        Ok(Started { from: Box::new(from), to: Box::new(to), ended: Box::pin(ended(running)) })
+    }
+
+    async fn copy_to(
+        &self,
+        run: &RunId,
+        machine: &Machine,
+        from: &Path,
+        to: &str,
+    ) -> Result<(), RunnerError> {
+        self.0.copy_to(run, machine, from, to, COPY).await.map_err(said)
+    }
+
+    async fn copy_from(
+        &self,
+        run: &RunId,
+        machine: &Machine,
+        from: &str,
+        to: &Path,
+    ) -> Result<(), RunnerError> {
+        self.0.copy_from(run, machine, from, to, COPY).await.map_err(said)
+    }
+}
+
+/// How a command on a machine ended, with the last that it wrote to stderr where it failed.
+async fn ended(mut running: Running) -> Result<(), String> {
+    let ended = running.wait().await.map_err(|error| error.to_string())?;
+    let how = match ended.exit {
+        Exit::Code(0) => return Ok(()),
+        Exit::Code(code) => format!("it ended with code {code}"),
+        Exit::Signal(signal) => format!("signal {signal} ended it"),
+    };
+    let tail = running.stderr().bytes();
+    let tail = mst_sandbox::clean(&String::from_utf8_lossy(&tail), 2048, true);
+    Err(match tail.trim() {
+        "" => how,
+        tail => format!("{how}: {tail}"),
+    })
+}
