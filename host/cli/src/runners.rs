@@ -10,7 +10,7 @@ use mst_model::eval::{ClientKind, Eval};
 use mst_model::run::RunnerUse;
 use mst_model::{Kind, PluginId, schema};
 use mst_plugin::PluginFile;
-use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, Sandbox};
+use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, RunnerSetup, Sandbox};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
 
@@ -113,7 +113,8 @@ pub(crate) fn load(
         home: place::var("HOME").unwrap_or_else(|| "/".to_owned()),
         vars,
     };
-    let (runner, _) = RunnerPlugin::load(sandbox, plugin, Value::Object(options), environment, scratch, sink)
+    let setup = RunnerSetup { options: Value::Object(options), environment, scratch: scratch.to_owned(), sink };
+    let (runner, _) = RunnerPlugin::load(sandbox, plugin, setup)
         .map_err(|error| Failure::because(format!("the runner `{}` can't be loaded", uses.id), &error))?;
     Ok(Arc::new(runner))
 }

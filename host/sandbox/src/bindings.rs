@@ -41,6 +41,22 @@ pub(crate) mod machine_runner {
     });
 }
 
+pub(crate) mod shard_runner {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "shard-runner",
+        imports: { default: async | trappable },
+        exports: { default: async },
+        with: {
+            "mst:plugin/types": crate::bindings::dataset::mst::plugin::types,
+            "mst:plugin/log": crate::bindings::dataset::mst::plugin::log,
+            "mst:plugin/commands": crate::bindings::judge::mst::plugin::commands,
+            "mst:plugin/process": crate::bindings::machine_runner::mst::plugin::process,
+            "mst:plugin/shard.shard": crate::shard::ShardHandle,
+        },
+    });
+}
+
 pub(crate) use dataset::mst::plugin::{log, types};
 pub(crate) use judge::mst::plugin::{commands, evidence, workspace};
 pub(crate) use machine_runner::mst::plugin::process;

@@ -25,6 +25,8 @@ pub(crate) enum Call<'a> {
     },
     /// Something about a child that it started.
     Child,
+    /// Any function of `shard`.
+    Shard,
 }
 
 /// A call that was refused: what was called, and the rule that decided.
@@ -63,7 +65,7 @@ impl Broker {
     pub(crate) fn pass(&mut self, call: Call<'_>) -> Result<(), Denied> {
         let denial = match call {
             // Said and shown of the trial that the call is about: nothing to ask for.
-            Call::Log | Call::Evidence | Call::Child => return Ok(()),
+            Call::Log | Call::Evidence | Call::Child | Call::Shard => return Ok(()),
             Call::Workspace { template } if self.manifest.workspace(template).is_some() => return Ok(()),
             Call::Exec { template } if self.manifest.exec(template).is_some() => return Ok(()),
             Call::Workspace { template } => {

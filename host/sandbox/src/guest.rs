@@ -17,6 +17,7 @@ use crate::evidence::Evidence;
 use crate::limits::{Limits, Meter};
 use crate::log::{Lines, LogSink, Printed};
 use crate::process::Exec;
+use crate::shard::Sharding;
 use crate::workspace::Workspace;
 
 /// The data of a store: one instance of one plugin.
@@ -28,6 +29,7 @@ pub(crate) struct Guest {
     pub(crate) table: ResourceTable,
     pub(crate) judging: Option<Judging>,
     pub(crate) exec: Option<Exec>,
+    pub(crate) sharding: Option<Sharding>,
     printed: [Printed; 2],
     wasi: WasiCtx,
 }
@@ -97,6 +99,7 @@ pub(crate) fn new_store(
         table,
         judging,
         exec: None,
+        sharding: None,
         printed,
         wasi: wasi.build(),
     };

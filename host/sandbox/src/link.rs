@@ -32,6 +32,12 @@ pub(crate) fn machine_runner(linker: &mut Linker<Guest>) -> Result {
     bindings::machine_runner::MachineRunner::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)
 }
 
+/// The linker of world `shard-runner`.
+pub(crate) fn shard_runner(linker: &mut Linker<Guest>) -> Result {
+    standard(linker)?;
+    bindings::shard_runner::ShardRunner::add_to_linker::<_, HasSelf<_>>(linker, |guest| guest)
+}
+
 struct Io;
 
 impl wasmtime::component::HasData for Io {

@@ -1,13 +1,12 @@
 //! Runners that make machines. Every call is answered by a new instance: what must last is in the
 //! machine's handle, and the handle is the host's to keep.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
+use mst_model::RunId;
 use mst_model::machine::{Image, Machine};
-use mst_model::{Kind, RunId};
-use mst_plugin::{Manifest, PluginFile};
+use mst_plugin::PluginFile;
 use mst_process::Running;
 use serde_json::Value;
 use wasmtime::Store;
@@ -15,15 +14,13 @@ use wasmtime::component::Resource;
 
 use crate::bindings::machine_runner::exports::mst::plugin::{channel, machine};
 use crate::bindings::machine_runner::{MachineRunner, MachineRunnerPre};
-use crate::bindings::types;
 use crate::cache::CacheEvent;
-use crate::call::call;
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
-use crate::guest::{Guest, new_store};
+use crate::guest::Guest;
 use crate::link;
-use crate::log::LogSink;
-use crate::process::{ChildHandle, CommandHandle, DirectoryHandle, Exec, ExecEnvironment};
+use crate::process::{ChildHandle, CommandHandle, DirectoryHandle};
+use crate::runner_call::{Around, At, Entered, GuestAnswer, RunnerCallError, RunnerSetup};
 use crate::text::clean;
 
 const MAX_HANDLE_BYTES: usize = 16 << 10;
@@ -32,24 +29,8 @@ const MAX_MACHINES: usize = 100_000;
 
 /// A `machine-runner`, compiled and linked, with the user's options for it.
 pub struct RunnerPlugin {
-    sandbox: Sandbox,
-    manifest: Arc<Manifest>,
+    around: Around,
     pre: MachineRunnerPre<Guest>,
-    options: Value,
-    environment: ExecEnvironment,
-    scratch: PathBuf,
-    sink: Arc<dyn LogSink>,
-}
-
-/// A call to a runner that gave no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerCallError {
-    /// An instance could not be made.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The runner gave no answer, or none that counts.
-    #[error(transparent)]
-    Call(#[from] CallError),
 }
 
 /// What a shard needs a machine for.
@@ -68,27 +49,16 @@ pub struct MachineRequest {
 type Result<T> = std::result::Result<T, RunnerCallError>;
 
 impl RunnerPlugin {
-    /// Makes a runner ready. None of its code runs. Its programs start in directories of their
-    /// own below `scratch`.
+    /// Makes a runner ready. None of its code runs.
     pub fn load(
         sandbox: &Sandbox,
         file: &PluginFile,
-        options: Value,
-        environment: ExecEnvironment,
-        scratch: &Path,
-        sink: Arc<dyn LogSink>,
+        setup: RunnerSetup,
     ) -> std::result::Result<(RunnerPlugin, CacheEvent), LoadError> {
-        let manifest = Arc::new(file.manifest().clone());
-        let id = &manifest.id;
-        if id.kind() != Kind::Runner {
-            return Err(LoadError::Kind { plugin: id.clone(), is: id.kind(), wanted: Kind::Runner });
-        }
+        let around = Around::new(sandbox, file, setup)?;
         let (pre, event) = sandbox.prepare(file, link::machine_runner)?;
-        let pre = MachineRunnerPre::new(pre)
-            .map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
-        let sandbox = sandbox.clone();
-        let scratch = scratch.to_owned();
-        Ok((RunnerPlugin { sandbox, manifest, pre, options, environment, scratch, sink }, event))
+        let pre = MachineRunnerPre::new(pre).map_err(|error| around.unlinked(&error))?;
+        Ok((RunnerPlugin { around, pre }, event))
     }
 
     /// Makes a machine, within `time`.
@@ -99,7 +69,7 @@ impl RunnerPlugin {
             shard: request.shard,
             shards: request.shards,
             work: machine::Work::Collect,
-            options: self.options.to_string(),
+            options: self.around.options.to_string(),
         };
         let function = "create-machine";
         let call = self.call(&request.run, Some(&request.name), function, time);
@@ -118,7 +88,7 @@ impl RunnerPlugin {
         handle: Option<&Value>,
         time: Duration,
     ) -> Result<()> {
-        let (handle, options) = (handle.map(Value::to_string), self.options.to_string());
+        let (handle, options) = (handle.map(Value::to_string), self.around.options.to_string());
         self.call(run, Some(name), "destroy-machine", time)
             .run(async |instance, store| {
                 instance
@@ -131,7 +101,7 @@ impl RunnerPlugin {
 
     /// The names of the run's machines that still exist.
     pub async fn list(&self, run: &RunId, time: Duration) -> Result<Vec<String>> {
-        let options = self.options.to_string();
+        let options = self.around.options.to_string();
         let function = "list-machines";
         let names: Vec<String> = self
             .call(run, None, function, time)
@@ -212,87 +182,56 @@ impl RunnerPlugin {
         function: &'static str,
         time: Duration,
     ) -> Call<'a> {
-        Call { runner: self, run, machine, function, time }
+        Call { runner: self, at: At { run, machine, function, time } }
     }
 
     fn wrong(&self, function: &'static str, what: String) -> RunnerCallError {
-        CallError::Answer { plugin: self.manifest.id.clone(), function, what }.into()
+        CallError::Answer { plugin: self.around.manifest.id.clone(), function, what }.into()
     }
 }
 
 /// One call, in a new instance.
 struct Call<'a> {
     runner: &'a RunnerPlugin,
-    run: &'a RunId,
-    machine: Option<&'a str>,
-    function: &'static str,
-    time: Duration,
+    at: At<'a>,
 }
 
 impl Call<'_> {
     async fn run<T>(
         self,
-        function: impl AsyncFnOnce(
-            &MachineRunner,
-            &mut Store<Guest>,
-        ) -> wasmtime::Result<std::result::Result<T, types::Error>>,
+        function: impl AsyncFnOnce(&MachineRunner, &mut Store<Guest>) -> GuestAnswer<T>,
     ) -> Result<T> {
-        Ok(self.enter(function).await?.0)
+        Ok(self.enter(function).await?.answer)
     }
 
     /// For a function that gives a child: takes it out of the instance, which then ends.
     async fn run_and_take(
         self,
-        function: impl AsyncFnOnce(
-            &MachineRunner,
-            &mut Store<Guest>,
-        )
-            -> wasmtime::Result<std::result::Result<Resource<ChildHandle>, types::Error>>,
+        function: impl AsyncFnOnce(&MachineRunner, &mut Store<Guest>) -> GuestAnswer<Resource<ChildHandle>>,
     ) -> Result<Running> {
-        let (runner, name) = (self.runner, self.function);
-        let (child, mut store) = self.enter(function).await?;
+        let (runner, name) = (self.runner, self.at.function);
+        let Entered { answer: child, mut store, cwd } = self.enter(function).await?;
         match store.data_mut().table.delete(child) {
-            Ok(ChildHandle(running)) => Ok(running),
+            Ok(ChildHandle(running)) => {
+                // It stands there; it goes with the rest of the scratch directory.
+                let _ = cwd.keep();
+                Ok(running)
+            }
             Err(error) => Err(runner.wrong(name, format!("a child that it does not have: {error}"))),
         }
     }
 
     async fn enter<T>(
         self,
-        function: impl AsyncFnOnce(
-            &MachineRunner,
-            &mut Store<Guest>,
-        ) -> wasmtime::Result<std::result::Result<T, types::Error>>,
-    ) -> Result<(T, Store<Guest>)> {
-        let runner = self.runner;
-        let mut limits = runner.sandbox.limits().clone();
-        limits.call_time = self.time;
-        let mut store = new_store(&runner.sandbox, &runner.manifest, &limits, &runner.sink, &[], None)?;
-        let cwd = own_directory(&runner.scratch).map_err(|error| CallError::Host {
-            plugin: runner.manifest.id.clone(),
-            function: self.function,
-            what: format!("no directory for its programs: {error}"),
-        })?;
-        store.data_mut().exec = Some(Exec {
-            environment: runner.environment.clone(),
-            options: runner.options.clone(),
-            machine: self.machine.map(str::to_owned),
-            run: self.run.to_string(),
-            cwd: cwd.path().to_owned(),
-        });
-        let pre = &runner.pre;
-        let answer = call(&mut store, &limits, self.function, async move |store| {
+        function: impl AsyncFnOnce(&MachineRunner, &mut Store<Guest>) -> GuestAnswer<T>,
+    ) -> Result<Entered<T>> {
+        let pre = &self.runner.pre;
+        let body = async move |store: &mut Store<Guest>| {
             let instance = pre.instantiate_async(&mut *store).await?;
             function(&instance, store).await
-        })
-        .await?;
-        Ok((answer, store))
+        };
+        self.runner.around.enter(self.at, None, body).await
     }
-}
-
-fn own_directory(scratch: &Path) -> std::io::Result<tempfile::TempDir> {
-    std::fs::create_dir_all(scratch)?;
-    tempfile::Builder::new().prefix("exec-").tempdir_in(scratch)
 }
 
 /// A machine as a guest sees it.

@@ -92,7 +92,7 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
     let text: String = lines
         .iter()
         .map(|Line { id, description, max_shards }| {
-            format!("{id:<20} at most {max_shards} shards; {description}\n")
+            format!("{id:<20} up to {max_shards} shards; {description}\n")
         })
         .collect();
     show::result(&text)?;

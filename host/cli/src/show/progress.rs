@@ -89,6 +89,7 @@ impl Progress {
         self.broken.store(0, Ordering::Relaxed);
         if self.how == How::Bar {
             self.bar.reset();
+            self.bar.set_message("");
             self.bar.set_length(total);
             self.bar.set_style(style(&format!(
                 "{what} [{{bar:32}}] {{pos}}/{{len}} {{msg}} {{elapsed}} gone, {{eta}} left"

@@ -1,0 +1,121 @@
+//! One call to a runner, of either world: a new instance, its programs' directory, its bounds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mst_model::{Kind, RunId};
+use mst_plugin::{Manifest, PluginFile};
+use serde_json::Value;
+use tempfile::TempDir;
+use wasmtime::Store;
+
+use crate::bindings::types;
+use crate::call::call;
+use crate::engine::Sandbox;
+use crate::error::{CallError, LoadError};
+use crate::guest::{Guest, new_store};
+use crate::log::LogSink;
+use crate::process::{Exec, ExecEnvironment};
+use crate::shard::Sharding;
+
+/// A call to a runner that gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerCallError {
+    /// An instance could not be made.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The runner gave no answer, or none that counts.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// What a function of a guest's gives.
+pub(crate) type GuestAnswer<T> = wasmtime::Result<Result<T, types::Error>>;
+
+/// What a runner is set up with.
+pub struct RunnerSetup {
+    /// The user's options, checked against the manifest's schema.
+    pub options: Value,
+    /// What its programs find around them.
+    pub environment: ExecEnvironment,
+    /// Where its programs start, each call's in an empty directory of their own.
+    pub scratch: PathBuf,
+    /// Where its lines go.
+    pub sink: Arc<dyn LogSink>,
+}
+
+/// What every call to a runner has around it.
+pub(crate) struct Around {
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) options: Value,
+    sandbox: Sandbox,
+    environment: ExecEnvironment,
+    scratch: PathBuf,
+    sink: Arc<dyn LogSink>,
+}
+
+/// Which call.
+pub(crate) struct At<'a> {
+    pub(crate) run: &'a RunId,
+    /// For `{machine}`.
+    pub(crate) machine: Option<&'a str>,
+    pub(crate) function: &'static str,
+    pub(crate) time: Duration,
+}
+
+/// A call that was answered. The instance ends with its store.
+pub(crate) struct Entered<T> {
+    pub(crate) answer: T,
+    pub(crate) store: Store<Guest>,
+    pub(crate) cwd: TempDir,
+}
+
+impl Around {
+    pub(crate) fn new(sandbox: &Sandbox, file: &PluginFile, setup: RunnerSetup) -> Result<Around, LoadError> {
+        let manifest = Arc::new(file.manifest().clone());
+        let kind = manifest.id.kind();
+        if kind != Kind::Runner {
+            return Err(LoadError::Kind { plugin: manifest.id.clone(), is: kind, wanted: Kind::Runner });
+        }
+        let RunnerSetup { options, environment, scratch, sink } = setup;
+        Ok(Around { manifest, options, sandbox: sandbox.clone(), environment, scratch, sink })
+    }
+
+    pub(crate) fn unlinked(&self, error: &wasmtime::Error) -> LoadError {
+        LoadError::Link { plugin: self.manifest.id.clone(), what: format!("{error:#}") }
+    }
+
+    /// Runs `body` on a new store.
+    pub(crate) async fn enter<T>(
+        &self,
+        at: At<'_>,
+        sharding: Option<Sharding>,
+        body: impl AsyncFnOnce(&mut Store<Guest>) -> GuestAnswer<T>,
+    ) -> Result<Entered<T>, RunnerCallError> {
+        let mut limits = self.sandbox.limits().clone();
+        limits.call_time = at.time;
+        let mut store = new_store(&self.sandbox, &self.manifest, &limits, &self.sink, &[], None)?;
+        let cwd = own_directory(&self.scratch).map_err(|error| CallError::Host {
+            plugin: self.manifest.id.clone(),
+            function: at.function,
+            what: format!("no directory for its programs: {error}"),
+        })?;
+        let guest = store.data_mut();
+        guest.exec = Some(Exec {
+            environment: self.environment.clone(),
+            options: self.options.clone(),
+            machine: at.machine.map(str::to_owned),
+            run: at.run.to_string(),
+            cwd: cwd.path().to_owned(),
+        });
+        guest.sharding = sharding;
+        let answer = call(&mut store, &limits, at.function, body).await?;
+        Ok(Entered { answer, store, cwd })
+    }
+}
+
+fn own_directory(scratch: &Path) -> std::io::Result<TempDir> {
+    std::fs::create_dir_all(scratch)?;
+    tempfile::Builder::new().prefix("exec-").tempdir_in(scratch)
+}

@@ -1,0 +1,118 @@
+//! The `shard` interface: the host's side of one shard, for a runner that carries it whole. The
+//! runner hands on a worker that it started; what passes between that and the host it never sees.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mst_process::Running;
+use wasmtime::component::Resource;
+
+use crate::bindings::shard_runner::mst::plugin::shard;
+use crate::bindings::types;
+use crate::broker::Call;
+use crate::call::HostFault;
+use crate::guest::Guest;
+use crate::process::{ChildHandle, CommandHandle, DirectoryHandle};
+
+/// How a shard's worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardEnding {
+    /// Each trial has an outcome.
+    Complete,
+    /// So many have none.
+    Partial(u32),
+    /// There was no conversation, and why.
+    Refused(String),
+}
+
+/// Whoever speaks mst.shard/v1 with a worker.
+#[async_trait]
+pub trait Attach: Send + Sync {
+    /// Takes a started worker, and returns when the conversation is over.
+    async fn attach(&self, worker: Running) -> Result<ShardEnding, String>;
+}
+
+/// What a guest holds as `shard`.
+#[expect(unreachable_pub, reason = "the bindings name it in a public place")]
+pub struct ShardHandle;
+
+/// What a call of `run-shard` is about.
+pub(crate) struct Sharding {
+    pub(crate) name: String,
+    pub(crate) bundle: PathBuf,
+    pub(crate) results: PathBuf,
+    /// The worker's program, relative to the bundle.
+    pub(crate) program: String,
+    /// Taken by the first `attach`.
+    pub(crate) attach: Option<Arc<dyn Attach>>,
+}
+
+impl Guest {
+    fn sharding(&mut self) -> wasmtime::Result<&mut Sharding> {
+        self.broker.pass(Call::Shard)?;
+        self.sharding.as_mut().ok_or_else(|| HostFault("a shard outside of its call".to_owned()).into())
+    }
+}
+
+impl shard::Host for Guest {}
+
+impl shard::HostShard for Guest {
+    async fn name(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
+        Ok(self.sharding()?.name.clone())
+    }
+
+    async fn run(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
+        self.sharding()?;
+        Ok(self.exec.as_ref().map(|exec| exec.run.clone()).unwrap_or_default())
+    }
+
+    async fn options(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
+        self.sharding()?;
+        Ok(self.exec.as_ref().map(|exec| exec.options.to_string()).unwrap_or_default())
+    }
+
+    async fn bundle(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<Resource<DirectoryHandle>> {
+        let path = self.sharding()?.bundle.clone();
+        Ok(self.table.push(DirectoryHandle(path))?)
+    }
+
+    async fn results(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<Resource<DirectoryHandle>> {
+        let path = self.sharding()?.results.clone();
+        Ok(self.table.push(DirectoryHandle(path))?)
+    }
+
+    async fn worker(
+        &mut self,
+        _: Resource<ShardHandle>,
+        bundle: String,
+        results: String,
+    ) -> wasmtime::Result<Resource<CommandHandle>> {
+        let program = format!("{bundle}/{}", self.sharding()?.program);
+        let argv = [&program, "collect", "--bundle", &bundle, "--results", &results].map(str::to_owned);
+        Ok(self.table.push(CommandHandle(argv.to_vec()))?)
+    }
+
+    async fn attach(
+        &mut self,
+        _: Resource<ShardHandle>,
+        worker: Resource<ChildHandle>,
+    ) -> wasmtime::Result<Result<shard::Ending, types::Error>> {
+        let attach = self.sharding()?.attach.take();
+        let ChildHandle(running) = self.table.delete(worker)?;
+        let Some(attach) = attach else {
+            return Ok(Err(types::Error::Invalid("the shard has had its worker".to_owned())));
+        };
+        Ok(match attach.attach(running).await {
+            Ok(ShardEnding::Complete) => Ok(shard::Ending::Complete),
+            Ok(ShardEnding::Partial(missing)) => Ok(shard::Ending::Partial(missing)),
+            Ok(ShardEnding::Refused(why)) => Ok(shard::Ending::Refused(why)),
+            Err(why) => Err(types::Error::Failed(why)),
+        })
+    }
+
+    async fn drop(&mut self, shard: Resource<ShardHandle>) -> wasmtime::Result<()> {
+        self.table.delete(shard)?;
+        Ok(())
+    }
+}
