@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mst_model::run::CaseSet;
+use mst_model::schema::with_defaults;
 use mst_plugin::PluginFile;
 use mst_sandbox::{DatasetPlugin, LogSink, Sandbox};
 use mst_store::RunWriter;
@@ -61,7 +62,7 @@ fn bind_dirs(
     eval_dir: &Path,
     staged: &Path,
 ) -> Result<(Value, Vec<(String, PathBuf)>), Failure> {
-    let mut options = options.clone();
+    let mut options = with_defaults(&file.manifest().options, options);
     let mut dirs = Vec::new();
     for dir in &file.manifest().dirs {
         let Some(option) = &dir.option else { continue };

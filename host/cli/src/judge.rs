@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mst_model::grade::Verdict;
+use mst_model::schema::with_defaults;
 use mst_plugin::PluginFile;
 use mst_sandbox::{
     Command, Ended, Entry, Evidence, JudgePlugin, LogSink, Output, Part, Sandbox, Workspace, WorkspaceError,
@@ -32,7 +33,8 @@ impl ComponentJudge {
         let (plugin, _) = JudgePlugin::load(sandbox, file).map_err(|error| {
             Failure::because(format!("the judge `{}` can't be loaded", file.manifest().id), &error)
         })?;
-        Ok(ComponentJudge { plugin, options: Value::Object(options.clone()), sink })
+        let options = Value::Object(with_defaults(&file.manifest().options, options));
+        Ok(ComponentJudge { plugin, options, sink })
     }
 }
 

@@ -14,10 +14,11 @@ use crate::error::Failure;
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The first-party plugins, as `plugins/dist` has them.
-const FIRST_PARTY: [(&str, &[u8]); 3] = [
+const FIRST_PARTY: [(&str, &[u8]); 4] = [
     ("mst/dataset/jsonl", include_bytes!("../../../plugins/dist/mst.dataset.jsonl.wasm")),
     ("mst/judge/command", include_bytes!("../../../plugins/dist/mst.judge.command.wasm")),
     ("mst/judge/text", include_bytes!("../../../plugins/dist/mst.judge.text.wasm")),
+    ("mst/runner/docker", include_bytes!("../../../plugins/dist/mst.runner.docker.wasm")),
 ];
 
 /// The plugins that an eval may name.

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mst_coordinator::Runner;
-use mst_coordinator::machines::{Keep, OnMachines};
+use mst_coordinator::machines::{Keep, Machines as _, OnMachines, Staging};
+use mst_coordinator::whole::{OnShards, WholeShards as _};
+use mst_coordinator::{Notes, Runner, RunnerError};
 use mst_model::eval::{ClientKind, Eval};
 use mst_model::run::RunnerUse;
-use mst_model::{Kind, PluginId, schema};
-use mst_plugin::PluginFile;
-use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, RunnerSetup, Sandbox};
+use mst_model::{Kind, PluginId, RunId, schema};
+use mst_plugin::{PluginFile, World};
+use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, RunnerSetup, Sandbox, ShardRunnerPlugin};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
-use crate::machines::ComponentMachines;
+use crate::machines::{ComponentMachines, ComponentShards};
 use crate::place;
 use crate::plugins::Plugins;
 
@@ -98,13 +99,20 @@ pub(crate) fn read_options(
 }
 
 /// The component of a chosen runner, ready.
+pub(crate) enum Loaded {
+    /// It makes machines.
+    Machines(ComponentMachines),
+    /// It carries whole shards.
+    Shards(ComponentShards),
+}
+
 pub(crate) fn load(
     sandbox: &Sandbox,
     plugin: &PluginFile,
     uses: &RunnerUse,
     scratch: &Path,
     sink: Arc<dyn LogSink>,
-) -> Result<Arc<RunnerPlugin>, Failure> {
+) -> Result<Loaded, Failure> {
     let options: Map<String, Value> = uses.options.clone().into_iter().collect();
     let names = plugin.manifest().exec.iter().flat_map(|command| command.env.iter().cloned());
     let vars = names.filter_map(|name| Some((name.clone(), place::var(&name)?))).collect();
@@ -113,26 +121,59 @@ pub(crate) fn load(
         home: place::var("HOME").unwrap_or_else(|| "/".to_owned()),
         vars,
     };
-    let setup = RunnerSetup { options: Value::Object(options), environment, scratch: scratch.to_owned(), sink };
-    let (runner, _) = RunnerPlugin::load(sandbox, plugin, setup)
-        .map_err(|error| Failure::because(format!("the runner `{}` can't be loaded", uses.id), &error))?;
-    Ok(Arc::new(runner))
+    let options = Value::Object(schema::with_defaults(&plugin.manifest().options, &options));
+    let setup = RunnerSetup { options, environment, scratch: scratch.to_owned(), sink };
+    let loaded = match plugin.manifest().world {
+        World::ShardRunner => ShardRunnerPlugin::load(sandbox, plugin, setup)
+            .map(|(runner, _)| Loaded::Shards(ComponentShards(Arc::new(runner)))),
+        _ => RunnerPlugin::load(sandbox, plugin, setup)
+            .map(|(runner, _)| Loaded::Machines(ComponentMachines(Arc::new(runner)))),
+    };
+    loaded.map_err(|error| Failure::because(format!("the runner `{}` can't be loaded", uses.id), &error))
 }
 
-/// A runner that makes machines, for the coordinator.
-pub(crate) fn on_machines(
-    runner: Arc<RunnerPlugin>,
-    run: &RunWriter,
-    keep: Keep,
-    eval: &Eval,
-    eval_dir: &Path,
-) -> Result<Arc<dyn Runner>, Failure> {
-    let executable = std::env::current_exe()
-        .map_err(|error| Failure::because("mst can't find its own executable", &error))?;
-    let mst = place::VERSION.to_owned();
-    let files = client_files(eval, eval_dir)?;
-    let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
-    Ok(Arc::new(OnMachines::new(Arc::new(ComponentMachines(runner)), ledger, keep, executable, mst, files)))
+impl Loaded {
+    /// Removes a machine, or what was made for a shard; done already is done.
+    pub(crate) async fn destroy(
+        &self,
+        run: &RunId,
+        name: &str,
+        handle: Option<&Value>,
+    ) -> Result<(), RunnerError> {
+        match self {
+            Loaded::Machines(machines) => machines.destroy(run, name, handle).await,
+            Loaded::Shards(shards) => shards.destroy(run, name).await,
+        }
+    }
+
+    /// The names that the runner knows of a run.
+    pub(crate) async fn list(&self, run: &RunId) -> Result<Vec<String>, RunnerError> {
+        match self {
+            Loaded::Machines(machines) => machines.list(run).await,
+            Loaded::Shards(shards) => shards.list(run).await,
+        }
+    }
+
+    /// The runner as the coordinator knows it.
+    pub(crate) fn for_coordinator(
+        self,
+        run: &RunWriter,
+        keep: Keep,
+        eval: &Eval,
+        eval_dir: &Path,
+    ) -> Result<Arc<dyn Runner>, Failure> {
+        let executable = std::env::current_exe()
+            .map_err(|error| Failure::because("mst can't find its own executable", &error))?;
+        let staging = Staging::new(executable, client_files(eval, eval_dir)?);
+        let notes = Notes(run.ledger().map_err(|error| Failure::from_error(&error))?);
+        Ok(match self {
+            Loaded::Machines(machines) => {
+                let mst = place::VERSION.to_owned();
+                Arc::new(OnMachines::new(Arc::new(machines), notes, keep, staging, mst))
+            }
+            Loaded::Shards(shards) => Arc::new(OnShards::new(Arc::new(shards), notes, keep, staging)),
+        })
+    }
 }
 
 /// The programs that clients name by a relative path: they go to the machines with the bundle.

@@ -6,12 +6,18 @@
 //! Must never know: wasm, a terminal, the environment.
 
 pub mod collect;
+mod converse;
+mod drive;
 pub mod event;
+mod guard;
 pub mod machines;
+mod notes;
 pub mod plan;
 pub mod runner;
 mod shard;
+pub mod whole;
 
 pub use collect::{CollectError, Collected, Stop, collect};
 pub use event::{Event, Events};
+pub use notes::Notes;
 pub use runner::{Results, Runner, RunnerError, Session, ShardSpec};

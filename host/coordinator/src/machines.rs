@@ -10,20 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use mst_model::RunId;
 use mst_model::bundle::Bundle;
-use mst_model::ledger::{LedgerEntry, LedgerEvent};
+use mst_model::ledger::LedgerEvent;
 use mst_model::machine::Machine;
-use mst_store::Ledger;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
+use crate::guard::guarded;
+use crate::notes::Notes;
 use crate::runner::{Results, Runner, RunnerError, Session, ShardSpec};
 
-/// How many machines are made at a time.
-const SIDE_BY_SIDE: usize = 8;
+/// What a runner gets to end the making of a machine that nobody waits for any more.
+const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// How long a machine may take to say what it is.
 const PROBE: Duration = Duration::from_secs(60);
@@ -92,77 +94,70 @@ pub enum Keep {
 /// Runs each shard on a machine of its own.
 pub struct OnMachines {
     /// The runner.
-    pub machines: Arc<dyn Machines>,
+    machines: Arc<dyn Machines>,
     /// The run's ledger.
-    pub ledger: Ledger,
+    notes: Notes,
     /// When a machine is kept.
-    pub keep: Keep,
-    /// This mst's own executable, for machines that have none.
-    pub executable: PathBuf,
+    keep: Keep,
+    /// What workers need beside their bundle.
+    staging: Staging,
     /// This mst's version.
-    pub mst: String,
-    /// Files that clients are started from, by their path in the bundle's `client/`.
-    pub client_files: Vec<(String, PathBuf)>,
-    made: Mutex<BTreeMap<u32, Made>>,
-    room: Semaphore,
+    mst: String,
+    made: Mutex<BTreeMap<u32, Making>>,
 }
 
-/// What is known of a shard's machine.
-#[derive(Debug, Clone)]
-struct Made {
+/// The making of a shard's machine: a task of its own, so that a shard which is given up does not
+/// cut it off half-way, where nobody knows what there is to remove.
+#[derive(Debug)]
+struct Making {
     name: String,
-    machine: Option<Machine>,
+    made: watch::Receiver<Option<Made>>,
+    task: AbortHandle,
+}
+
+/// What making a machine came to.
+#[derive(Debug, Clone)]
+enum Made {
+    /// Nothing was begun.
+    Nothing(String),
+    /// It broke after it was begun, and may have left a machine: this one, where it is known.
+    Broken(String, Option<Machine>),
+    /// A machine, which is in the ledger.
+    Machine(Machine),
 }
 
 impl OnMachines {
     /// A runner for the shards of the run whose ledger this is.
     pub fn new(
         machines: Arc<dyn Machines>,
-        ledger: Ledger,
+        notes: Notes,
         keep: Keep,
-        executable: PathBuf,
+        staging: Staging,
         mst: String,
-        client_files: Vec<(String, PathBuf)>,
     ) -> OnMachines {
-        let (made, room) = (Mutex::default(), Semaphore::new(SIDE_BY_SIDE));
-        OnMachines { machines, ledger, keep, executable, mst, client_files, made, room }
+        OnMachines { machines, notes, keep, staging, mst, made: Mutex::default() }
     }
 
-    fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Made>> {
+    fn made(&self) -> std::sync::MutexGuard<'_, BTreeMap<u32, Making>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes a line of the ledger; what it tells of happens only after it is on the disk.
-    async fn note(&self, shard: u32, machine: &str, event: LedgerEvent) -> Result<(), RunnerError> {
-        let entry = LedgerEntry { at: Timestamp::now(), machine: machine.to_owned(), shard, event };
-        let ledger = self.ledger.clone();
-        let written = tokio::task::spawn_blocking(move || ledger.append(&entry)).await;
-        match written {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(RunnerError(format!("the ledger can't be written: {error}"))),
-            Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
-        }
     }
 
     async fn machine(&self, spec: &ShardSpec) -> Result<Machine, RunnerError> {
         let name = mint(&spec.run, spec.shard)?;
-        self.note(spec.shard, &name, LedgerEvent::Intent).await?;
-        self.made().insert(spec.shard, Made { name: name.clone(), machine: None });
-        let asked = MachineSpec { name, run: spec.run.clone(), shard: spec.shard, shards: spec.shards };
-        let machine = {
-            let _room = self.room.acquire().await;
-            self.machines.create(&asked).await?
-        };
-        let created = LedgerEvent::Created {
-            handle: machine.handle.clone(),
-            root: machine.root.clone(),
-            image: machine.image.clone(),
-        };
-        if let Some(made) = self.made().get_mut(&spec.shard) {
-            made.machine = Some(machine.clone());
+        let asked =
+            MachineSpec { name: name.clone(), run: spec.run.clone(), shard: spec.shard, shards: spec.shards };
+        let (say, made) = watch::channel(None);
+        let (machines, notes) = (self.machines.clone(), self.notes.clone());
+        let task = tokio::spawn(async move {
+            let made = make(&*machines, &notes, asked).await;
+            say.send_replace(Some(made));
+        });
+        let making = Making { name, made: made.clone(), task: task.abort_handle() };
+        self.made().insert(spec.shard, making);
+        match answer(made).await {
+            Made::Machine(machine) => Ok(machine),
+            Made::Nothing(why) | Made::Broken(why, _) => Err(RunnerError(why)),
         }
-        self.note(spec.shard, &machine.name, created).await?;
-        Ok(machine)
     }
 
     /// The worker's program on the machine: the machine's own mst where it is this version, else
@@ -181,18 +176,9 @@ impl OnMachines {
                 self.mst
             )));
         }
-        let staged = spec.bundle.with_extension("bin");
-        let (from, dir) = (self.executable.clone(), staged.clone());
-        let stage = move || {
-            std::fs::create_dir_all(&dir)?;
-            let to = dir.join("mst");
-            std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop))
-        };
-        blocking(stage)
-            .await
-            .map_err(|error| RunnerError(format!("mst's own executable can't be staged: {error}")))?;
+        let staged = self.staging.program(&spec.bundle).await?;
         let bin = format!("{}/bin", machine.root);
-        self.machines.copy_to(&spec.run, machine, &staged, &bin).await?;
+        self.machines.copy_to(&spec.run, machine, staged, &bin).await?;
         Ok(format!("{bin}/mst"))
     }
 
@@ -208,16 +194,20 @@ impl OnMachines {
         drop(to);
         let mut said = Vec::new();
         let mut from = from.take(PROBE_BYTES);
-        let read = tokio::time::timeout(PROBE, from.read_to_end(&mut said));
+        let asked = timeout(PROBE, async {
+            from.read_to_end(&mut said).await.map_err(|error| error.to_string())?;
+            // One that has more to say is not waited for.
+            drop(from);
+            ended.await
+        });
         let failed = |what: String| {
             RunnerError(format!("machine `{}` can't be asked what it is: {what}", machine.name))
         };
-        match read.await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return Err(failed(error.to_string())),
+        match asked.await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => return Err(failed(why)),
             Err(_) => return Err(failed(format!("it did not answer within {} s", PROBE.as_secs()))),
         }
-        ended.await.map_err(failed)?;
         let said = String::from_utf8_lossy(&said);
         let mut lines = said.lines().map(|line| line.trim().to_owned());
         match lines.next() {
@@ -225,18 +215,76 @@ impl OnMachines {
             _ => Err(failed("it said nothing; it needs `sh` and `uname`".to_owned())),
         }
     }
+}
 
-    fn stage_client_files(&self, bundle: &Path) -> io::Result<()> {
-        for (path, from) in &self.client_files {
-            let to = bundle.join(Bundle::CLIENT_DIR).join(path);
-            if let Some(parent) = to.parent() {
-                std::fs::create_dir_all(parent)?;
-            }
-            std::fs::copy(from, to)?;
+/// What workers need beside their bundle.
+#[derive(Debug)]
+pub struct Staging {
+    executable: PathBuf,
+    client_files: Vec<(String, PathBuf)>,
+    staged: OnceCell<PathBuf>,
+}
+
+impl Staging {
+    /// `executable` is this mst's own; `client_files` are what clients are started from, by their
+    /// path in the bundle's `client/`.
+    pub fn new(executable: PathBuf, client_files: Vec<(String, PathBuf)>) -> Staging {
+        Staging { executable, client_files, staged: OnceCell::new() }
+    }
+
+    /// A directory with the executable alone in it, as `mst`. Made once a run, beside the first
+    /// bundle: a second link to the file would change it under a copy that is under way.
+    async fn program(&self, bundle: &Path) -> Result<&Path, RunnerError> {
+        let make = || async {
+            let (from, dir) = (self.executable.clone(), bundle.with_file_name("bin"));
+            let made = dir.clone();
+            let stage = move || {
+                std::fs::create_dir_all(&dir)?;
+                let to = dir.join(PROGRAM);
+                std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop))
+            };
+            blocking(stage).await.map(|()| made)
+        };
+        match self.staged.get_or_try_init(make).await {
+            Ok(dir) => Ok(dir),
+            Err(error) => Err(RunnerError(format!("mst's own executable can't be staged: {error}"))),
         }
-        Ok(())
+    }
+
+    /// Puts the clients' files into a bundle.
+    async fn client_files(&self, bundle: &Path) -> Result<(), RunnerError> {
+        let (files, dir) = (self.client_files.clone(), bundle.join(Bundle::CLIENT_DIR));
+        let stage = move || {
+            for (path, from) in files {
+                let to = dir.join(path);
+                if let Some(parent) = to.parent() {
+                    std::fs::create_dir_all(parent)?;
+                }
+                std::fs::copy(from, to)?;
+            }
+            Ok(())
+        };
+        let staged = blocking(stage).await;
+        staged.map_err(|error| RunnerError(format!("the clients' files can't be staged: {error}")))
+    }
+
+    /// Puts both into a bundle; says where the executable is in it.
+    pub(crate) async fn into_bundle(&self, bundle: &Path) -> Result<String, RunnerError> {
+        self.client_files(bundle).await?;
+        let from = self.program(bundle).await?.join(PROGRAM);
+        let dir = bundle.join("bin");
+        let copy = move || {
+            std::fs::create_dir_all(&dir)?;
+            std::fs::copy(from, dir.join(PROGRAM)).map(drop)
+        };
+        let copied = blocking(copy).await;
+        copied.map_err(|error| RunnerError(format!("mst's own executable can't be staged: {error}")))?;
+        Ok(format!("bin/{PROGRAM}"))
     }
 }
+
+/// The worker's program.
+const PROGRAM: &str = "mst";
 
 /// What this process runs on, as `uname -s -m` says it.
 fn ours() -> String {
@@ -257,7 +305,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 }
 
 /// A name for a machine: a DNS label, and nobody else's.
-fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
+pub(crate) fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
     let mut random = [0; 4];
     getrandom::fill(&mut random).map_err(|error| RunnerError(format!("no random bytes: {error}")))?;
     let suffix = random.map(|byte| char::from(b"abcdefghijkmnpqrstuvwxyz23456789"[usize::from(byte) % 32]));
@@ -269,8 +317,7 @@ fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
 impl Runner for OnMachines {
     async fn start(&self, spec: &ShardSpec) -> Result<Session, RunnerError> {
         let machine = self.machine(spec).await?;
-        let staged = self.stage_client_files(&spec.bundle);
-        staged.map_err(|error| RunnerError(format!("the clients' files can't be staged: {error}")))?;
+        self.staging.client_files(&spec.bundle).await?;
         let at = |name: &str| format!("{}/{name}", machine.root);
         let (bundle, results) = (at("bundle"), at("results"));
         self.machines.copy_to(&spec.run, &machine, &spec.bundle, &bundle).await?;
@@ -290,23 +337,66 @@ impl Runner for OnMachines {
     }
 
     async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
-        let Some(Made { name, machine }) = self.made().remove(&spec.shard) else { return Ok(()) };
-        if self.keep == Keep::Always || (self.keep == Keep::Failed && failed) {
-            let why = if failed { "its shard failed" } else { "it was asked for" };
-            return self.note(spec.shard, &name, LedgerEvent::Kept { why: why.to_owned() }).await;
+        let Some(Making { name, made, task }) = self.made().remove(&spec.shard) else { return Ok(()) };
+        // Without an answer there is no telling what a runner that is cut off leaves, or when.
+        let (machine, cut_off) = match timeout(GIVEN_UP, answer(made)).await {
+            Ok(Made::Nothing(_)) => return Ok(()),
+            Ok(Made::Machine(machine)) => (Some(machine), false),
+            Ok(Made::Broken(_, machine)) => (machine, false),
+            Err(_) => (None, true),
+        };
+        if cut_off {
+            task.abort();
         }
         let handle = machine.as_ref().map(|machine| &machine.handle);
-        match self.machines.destroy(&spec.run, &name, handle).await {
-            Ok(()) => self.note(spec.shard, &name, LedgerEvent::Destroyed).await,
-            Err(error) => {
-                let why = error.to_string();
-                self.note(spec.shard, &name, LedgerEvent::DestroyFailed { why }).await?;
-                Err(RunnerError(format!(
-                    "machine `{name}` could not be removed: {error}; `mst machines reap {}` tries again",
-                    spec.run
-                )))
+        let destroy = async {
+            self.machines.destroy(&spec.run, &name, handle).await?;
+            if cut_off {
+                return Err(RunnerError(
+                    "its making was cut off, and may still come to something".to_owned(),
+                ));
             }
-        }
+            Ok(())
+        };
+        // What nobody has seen can't be looked at.
+        let keep = if machine.is_some() { self.keep } else { Keep::Never };
+        self.notes.remove(spec, &name, keep, failed, destroy).await
+    }
+}
+
+/// What the making came to, once it came to something.
+async fn answer(mut made: watch::Receiver<Option<Made>>) -> Made {
+    let answer = made.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
+    answer.unwrap_or_else(|| Made::Broken("mst failed while the machine was made".to_owned(), None))
+}
+
+/// Makes a machine, each step in the ledger.
+async fn make(machines: &dyn Machines, notes: &Notes, asked: MachineSpec) -> Made {
+    if let Err(error) = notes.note(asked.shard, &asked.name, LedgerEvent::Intent).await {
+        return Made::Nothing(error.to_string());
+    }
+    let machine = match guarded(machines.create(&asked)).await {
+        Ok(Ok(machine)) => machine,
+        Ok(Err(error)) => return Made::Broken(error.to_string(), None),
+        Err(panic) => return Made::Broken(panic, None),
+    };
+    if machine.name != asked.name {
+        // Its handle is another machine's, and not ours to use.
+        let why = format!(
+            "the runner made `{}`, where `{}` was asked for",
+            machine.name.escape_debug(),
+            asked.name
+        );
+        return Made::Broken(why, None);
+    }
+    let created = LedgerEvent::Created {
+        handle: machine.handle.clone(),
+        root: machine.root.clone(),
+        image: machine.image.clone(),
+    };
+    match notes.note(asked.shard, &asked.name, created).await {
+        Ok(()) => Made::Machine(machine),
+        Err(error) => Made::Broken(error.to_string(), Some(machine)),
     }
 }
 

@@ -142,7 +142,7 @@ mod tests {
             .iter()
             .map(|id| shard_of(&id.parse().expect("id"), 4))
             .collect();
-        assert_eq!(shards, [0, 0, 0, 0, 0, 0]);
+        assert_eq!(shards, [0, 0, 3, 0, 2, 2]);
         assert_eq!(shard_of(&"a".parse().expect("id"), 1), 0);
     }
 

@@ -51,16 +51,23 @@ pub trait Results: Send + Sync {
     /// Brings a trial's directory, which the worker named by `path`, to this machine, and says
     /// where it is. The coordinator checks it and moves it into the run.
     async fn fetch(&self, path: &str) -> io::Result<PathBuf>;
+
+    /// Whether they can be fetched only after [`Runner::end`].
+    fn come_at_the_end(&self) -> bool {
+        false
+    }
 }
 
 /// Where shards run.
 #[async_trait]
 pub trait Runner: Send + Sync {
-    /// Starts a shard's worker.
+    /// Starts a shard's worker. Dropped before it returns, it is given up, and [`end`](Runner::end)
+    /// comes next.
     async fn start(&self, shard: &ShardSpec) -> Result<Session, RunnerError>;
 
     /// The shard is over, or could not be started: takes down what was set up for it. Called once
-    /// for every `start`, also one that failed or was given up.
+    /// for every `start`, also one that failed or was given up. `failed` says whether any of its
+    /// trials has no outcome.
     async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
         let _ = (spec, failed);
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use mst_model::TrialKey;
-use mst_protocol::{FromWorker, Numbered, PROTOCOL, TrialDone};
+use mst_protocol::{FromWorker, Numbered, PROTOCOL, TrialDone, Work};
 
 /// What the coordinator does about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) enum Breach {
     Version { worker: String, coordinator: String },
     #[error("the worker took shard {worker}, it was given shard {given}")]
     WrongShard { worker: u32, given: u32 },
+    #[error("the worker would `{worker}`, it was asked to `collect`")]
+    WrongWork { worker: &'static str },
     #[error("`{name}` names a trial that is not of this shard: {trial}")]
     NotPlanned { name: &'static str, trial: TrialKey },
     #[error("`acquire` came twice for {trial}")]
@@ -120,8 +122,8 @@ impl Conversation {
         let name = message.name();
         match (self.phase, message) {
             (Phase::Over, _) => Err(Breach::AfterDone { name }),
-            (Phase::Greeting, FromWorker::Hello { protocol, mst, shard, .. }) => {
-                self.greet(protocol, mst, shard)?;
+            (Phase::Greeting, FromWorker::Hello { protocol, mst, shard, work }) => {
+                self.greet(protocol, mst, shard, work)?;
                 self.phase = Phase::Working;
                 Ok(Action::Begin)
             }
@@ -140,7 +142,7 @@ impl Conversation {
         }
     }
 
-    fn greet(&self, protocol: String, mst: String, shard: u32) -> Result<(), Breach> {
+    fn greet(&self, protocol: String, mst: String, shard: u32, work: Work) -> Result<(), Breach> {
         if protocol != PROTOCOL {
             return Err(Breach::Protocol { worker: protocol });
         }
@@ -149,6 +151,9 @@ impl Conversation {
         }
         if shard != self.shard {
             return Err(Breach::WrongShard { worker: shard, given: self.shard });
+        }
+        if work != Work::Collect {
+            return Err(Breach::WrongWork { worker: "grade" });
         }
         Ok(())
     }
@@ -187,7 +192,6 @@ mod tests {
     use super::*;
     use mst_model::Digest;
     use mst_model::outcome::Status;
-    use mst_protocol::Work;
     use proptest::prelude::*;
 
     fn key(index: u32) -> TrialKey {

@@ -9,7 +9,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Something in a value that its schema does not admit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +117,19 @@ fn none_of(at: String, given: &Value, names: &[&str]) -> Problem {
         hint: near.map(|near| format!("did you mean `{near}`?")),
         at,
     }
+}
+
+/// `options` with what its schema says of properties that are not set. The schema's own properties
+/// only: what lies deeper is the plugin's to read.
+pub fn with_defaults(schema: &Value, options: &Map<String, Value>) -> Map<String, Value> {
+    let mut options = options.clone();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        if let Some(default) = property.get("default") {
+            options.entry(name.clone()).or_insert_with(|| default.clone());
+        }
+    }
+    options
 }
 
 /// Reads `value` as a `T` after holding it to `T`'s schema.
@@ -232,6 +245,14 @@ mod tests {
             [r#"`tolerance`: "1" is not of type "number""#]
         );
         assert!(said(json!({"mode": "contains", "tolerance": 0.5})).is_empty());
+    }
+
+    #[test]
+    fn defaults_fill_only_what_is_not_set() {
+        let schema = json!({"properties": {"a": {"default": 1}, "b": {"default": "x"}, "c": {}}});
+        let options = json!({"b": "y"});
+        let filled = with_defaults(&schema, options.as_object().expect("an object"));
+        assert_eq!(Value::Object(filled), json!({"a": 1, "b": "y"}));
     }
 
     #[test]

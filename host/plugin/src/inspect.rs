@@ -169,6 +169,19 @@ impl Page {
             writeln!(f, "  dir `{}`, {}", dir.name, dir.access)?;
             risks(f, &dir.risks)?;
         }
+        // What all commands get is said once: a reviewer who reads it at each sees nothing else.
+        let shared = match self.commands.as_slice() {
+            [first, second, rest @ ..] => {
+                let same = second.env == first.env && rest.iter().all(|command| command.env == first.env);
+                Some(&first.env).filter(|env| same && !env.is_empty())
+            }
+            _ => None,
+        };
+        let shared = shared.map(|env| risk::of_environment(env));
+        if let Some(shared) = &shared {
+            writeln!(f, "  for every command below")?;
+            writeln!(f, "      ! {shared}")?;
+        }
         for command in &self.commands {
             let place = match command.place {
                 "exec" => "on this machine, as you",
@@ -186,7 +199,8 @@ impl Page {
                 command.timeout,
                 bytes(command.max_output_bytes)
             )?;
-            risks(f, &command.risks)?;
+            let own = command.risks.iter().filter(|risk| Some(*risk) != shared.as_ref());
+            own.into_iter().try_for_each(|risk| writeln!(f, "      ! {risk}"))?;
         }
         Ok(())
     }
@@ -419,6 +433,33 @@ mod tests {
         Exports
           mst:plugin/grading@0.1.0  judge
         ");
+    }
+
+    #[test]
+    fn an_environment_that_all_commands_get_is_said_once() {
+        let with = |first: &str, second: &str| {
+            let manifest = format!(
+                "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+                 [[exec]]\nid='s'\nargv=['x']\ntimeout='1s'\nenv={first}\n\
+                 [[exec]]\nid='t'\nargv=['y']\ntimeout='1s'\nenv={second}"
+            );
+            let page = page("machine-runner", &Manifest::from_toml(&manifest).expect("valid"));
+            let text = page.to_string();
+            let text = text.split_once("Asks for\n").expect("it asks").1;
+            text.split_once("\n\n").expect("more follows").0.to_owned()
+        };
+        insta::assert_snapshot!(with("['A', 'B']", "['A', 'B']"), @r"
+          for every command below
+              ! your environment's `A`, `B`
+          exec `s`, on this machine, as you
+              x
+              at most 1s, and 1 MiB of each output
+          exec `t`, on this machine, as you
+              y
+              at most 1s, and 1 MiB of each output
+        ");
+        assert!(!with("['A', 'B']", "['A']").contains("every command"));
+        assert!(!with("[]", "[]").contains("every command"));
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         out.push("the path of a directory of the host's".to_owned());
     }
     if !command.env.is_empty() {
-        out.push(format!("your environment's {}", listed(command.env.iter().map(String::as_str))));
+        out.push(of_environment(&command.env));
     }
     for option in
         slots().filter(|slot| slot.kind.filler() == Filler::User).skip(usize::from(programs.is_empty()))
@@ -162,6 +162,11 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         }
     }
     out
+}
+
+/// What to know about the variables that a command gets.
+pub(crate) fn of_environment(env: &[String]) -> String {
+    format!("your environment's {}", listed(env.iter().map(String::as_str)))
 }
 
 fn users_command(manifest: &Manifest, slot: Option<&SlotType>) -> String {

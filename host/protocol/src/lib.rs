@@ -2,7 +2,8 @@
 //!
 //! One JSON object a line, UTF-8, at most 1 MiB. Unknown fields are ignored, so that a message
 //! may grow; unknown types are refused, so that nothing is silently not done. The worker's
-//! messages are numbered from 1.
+//! messages are numbered from 1. `PROTOCOL.md` beside this crate is the whole of it, for somebody
+//! who writes a worker in another language.
 //!
 //! For: the messages, their codec, and the rules that hold for one line.
 //! Not for: reading or writing streams (both ends do that), or the order in which messages come

@@ -60,6 +60,7 @@ impl Fixture {
             id,
             created_at: "2026-11-30T01:52:40Z".parse().expect("a time"),
             mst: semver::Version::new(0, 1, 0),
+            eval_file: None,
             plugins: Vec::new(),
             identity: Identity::new(&eval, &cases, &[]).expect("an identity"),
             trials: cases.count * eval.variants.len() as u64 * u64::from(eval.trials),

@@ -93,3 +93,47 @@ fn no_template(function: &str, table: &str, template: &str, known: &[CommandTemp
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broker(templates: &str) -> Broker {
+        let manifest = Manifest::from_toml(&format!(
+            "id='acme/judge/x'\nversion='1.0.0'\nworld='judge'\ndescription='Tests.'\n{templates}"
+        ));
+        Broker::new(Arc::new(manifest.expect("a manifest")))
+    }
+
+    #[test]
+    fn what_the_manifest_has_passes() {
+        let mut broker = broker("[[workspace]]\nid='test'\nargv=['true']\ntimeout='1s'\n");
+        for call in [Call::Log, Call::Evidence, Call::Workspace { template: "test" }] {
+            broker.pass(call).expect("admitted");
+        }
+        assert_eq!(broker.first_denial(), None);
+    }
+
+    #[test]
+    fn what_it_has_not_is_denied_with_the_rule() {
+        let call = Call::Workspace { template: "deploy\u{1b}[2J" };
+        let denied = broker("").pass(call).expect_err("denied");
+        said(&denied, "its manifest asks for no `[[workspace]]` template");
+
+        let mut broker = broker("[[workspace]]\nid='test'\nargv=['true']\ntimeout='1s'\n");
+        let denied = broker.pass(call).expect_err("denied");
+        said(&denied, "its manifest has no `[[workspace]]` template of that id, only `test`");
+        // Names are whole names.
+        for template in ["", "Test", "test ", "tes", "test\0"] {
+            broker.pass(Call::Workspace { template }).expect_err("denied");
+        }
+        let first = broker.first_denial().expect("remembered").clone();
+        assert_eq!(first, denied.0, "the first is the one that is told");
+    }
+
+    #[track_caller]
+    fn said(denied: &Denied, rule: &str) {
+        assert_eq!(denied.0.call, "workspace.run(\"deploy\u{fffd}[2J\")");
+        assert_eq!(denied.0.rule, rule);
+    }
+}

@@ -83,7 +83,8 @@ fn failure(guest: &Guest, limits: &Limits, function: &'static str, error: &wasmt
         // It has run none of the guest's code.
         (None, None) if error.is::<Instantiating>() => return host(&cause),
         (None, None) => {
-            let what = format!("it can't be read: {}", clean(&cause, MAX_MESSAGE, false));
+            let what =
+                format!("it breaks the component model's rules: {}", clean(&cause, MAX_MESSAGE, false));
             return CallError::Answer { plugin, function, what };
         }
     };

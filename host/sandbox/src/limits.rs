@@ -121,3 +121,6 @@ impl ResourceLimiter for Meter {
         self.instances
     }
 }
+
+#[cfg(test)]
+mod tests;

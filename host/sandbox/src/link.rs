@@ -69,3 +69,6 @@ fn standard(linker: &mut Linker<Guest>) -> Result {
     wasi::cli::terminal_stdout::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
     wasi::cli::terminal_stderr::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)
 }
+
+#[cfg(test)]
+mod tests;

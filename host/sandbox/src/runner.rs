@@ -11,10 +11,12 @@ use mst_process::Running;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Resource;
+use wasmtime::error::Context as _;
 
 use crate::bindings::machine_runner::exports::mst::plugin::{channel, machine};
 use crate::bindings::machine_runner::{MachineRunner, MachineRunnerPre};
 use crate::cache::CacheEvent;
+use crate::call::Instantiating;
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
 use crate::guest::Guest;
@@ -227,7 +229,7 @@ impl Call<'_> {
     ) -> Result<Entered<T>> {
         let pre = &self.runner.pre;
         let body = async move |store: &mut Store<Guest>| {
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             function(&instance, store).await
         };
         self.runner.around.enter(self.at, None, body).await

@@ -8,9 +8,11 @@ use mst_model::RunId;
 use mst_plugin::PluginFile;
 use wasmtime::Store;
 use wasmtime::component::Resource;
+use wasmtime::error::Context as _;
 
 use crate::bindings::shard_runner::{ShardRunner, ShardRunnerPre};
 use crate::cache::CacheEvent;
+use crate::call::Instantiating;
 use crate::engine::Sandbox;
 use crate::error::LoadError;
 use crate::guest::Guest;
@@ -65,7 +67,7 @@ impl ShardRunnerPlugin {
         let pre = &self.pre;
         // What it says of the ending it has from us; what counts is what was stored.
         let body = async move |store: &mut Store<Guest>| {
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             let owned = store.data_mut().table.push(ShardHandle)?;
             let borrowed = Resource::new_borrow(owned.rep());
             instance.mst_plugin_whole_shard().call_run_shard(store, borrowed).await
@@ -100,7 +102,7 @@ impl ShardRunnerPlugin {
     ) -> Result<T, RunnerCallError> {
         let pre = &self.pre;
         let body = async move |store: &mut Store<Guest>| {
-            let instance = pre.instantiate_async(&mut *store).await?;
+            let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             function(&instance, store).await
         };
         Ok(self.around.enter(at, None, body).await?.answer)

@@ -75,9 +75,9 @@
 //!
 //! Then `mst plugin build . -o brevity.wasm`.
 //!
-//! A dataset is as short: see [`dataset`]. Both compile for the host's own
-//! target too, so that plain `cargo test` runs your logic; see
-//! [`judge::testing`].
+//! A dataset is as short: see [`dataset`]. So is a runner of machines: see [`runner`]. All
+//! compile for the host's own target too, so that plain `cargo test` runs your logic; see
+//! [`judge::testing`] and [`runner::testing`].
 //!
 //! # Errors
 //!
@@ -95,6 +95,8 @@ mod options;
 pub mod dataset;
 #[cfg(feature = "judge")]
 pub mod judge;
+#[cfg(feature = "machine-runner")]
+pub mod runner;
 
 pub use case::{Case, File, Message, Role};
 pub use command::{ExitStatus, Output};

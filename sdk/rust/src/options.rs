@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 /// Reads a plugin's options; [`Error::Invalid`](crate::Error::Invalid) with serde's words where
-/// they are not a `T`. For who exports the bare bindings: `Judge` and `Dataset` get theirs so.
+/// they are not a `T`. For who exports the bare bindings: `Judge`, `Dataset` and `MachineRunner` get theirs so.
 // By way of a `Value`, because the text is the host's, and "line 1 column 37" of it would mean
 // nothing to the person who wrote the eval.
 pub fn parse_options<T: DeserializeOwned>(json: &str) -> Result<T, Error> {

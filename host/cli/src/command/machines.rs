@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use mst_coordinator::machines::Machines as _;
 use mst_model::RunId;
 use mst_model::ledger::{LedgerEntry, LedgerEvent, MachineState, MachineStatus};
 use mst_model::run::RunRecord;
@@ -14,9 +13,9 @@ use serde::Serialize;
 
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::machines::ComponentMachines;
 use crate::plugins::Plugins;
 use crate::prepare::sandbox;
+use crate::runners::Loaded;
 use crate::show::{self, How, Progress};
 use crate::{begin, runners};
 
@@ -154,17 +153,13 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::because("mst can't start", &error))?;
     let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), progress)?;
-    let failed = runtime.block_on(reap_all(&run, &record, &ComponentMachines(runner)))?;
+    let failed = runtime.block_on(reap_all(&run, &record, &runner))?;
     runtime.shutdown_background();
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
 }
 
 /// Removes every machine of the run that its ledger or its runner knows; says how many stayed.
-async fn reap_all(
-    run: &RunWriter,
-    record: &RunRecord,
-    machines: &ComponentMachines,
-) -> Result<usize, Failure> {
+async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Result<usize, Failure> {
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
     let known: Vec<&MachineState> = states.iter().filter(|state| state.may_exist()).collect();
     // The runner may know of one that the ledger lost with its last line; the ledger knows of

@@ -162,7 +162,7 @@ fn runner(
     };
     let uses = &ready.runner.uses;
     let runner = runners::load(&ready.sandbox, plugin, uses, &scratch.join("exec"), progress.clone())?;
-    runners::on_machines(runner, run, keep, &ready.file.eval, &ready.file.dir)
+    runner.for_coordinator(run, keep, &ready.file.eval, &ready.file.dir)
 }
 
 async fn collect(

@@ -90,14 +90,14 @@ impl Grader {
             let stored = Arc::new(stored?);
             for key in trials_of_case(&record.eval, &stored.case.id) {
                 for judge in &self.judges {
+                    // Room first: the run may be stopped while it is waited for.
+                    if running.len() >= self.concurrency.max(1) as usize
+                        && let Some(done) = running.join_next().await
+                    {
+                        joined(done)?;
+                    }
                     if self.finish.is_cancelled() {
                         return Ok(());
-                    }
-                    if running.len() >= self.concurrency.max(1) as usize {
-                        match running.join_next().await {
-                            Some(done) => joined(done)?,
-                            None => {}
-                        }
                     }
                     let one = One {
                         grader: self.clone(),

@@ -1,0 +1,306 @@
+//! What is said to and heard from one worker, and the keeping of what it announces. The three go
+//! on side by side: a trial that is long on its way here holds up no other, and is no silence.
+
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use mst_model::case::check_path;
+use mst_model::run::ShardRecord;
+use mst_protocol::{
+    FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Numbered, TrialDone, decode, encode,
+};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::drive::Driver;
+use crate::event::Event;
+use crate::guard::guarded;
+use crate::runner::{Results, Session};
+use crate::shard::{Action, Conversation};
+
+/// A worker that says nothing for so long is dead: three of its heartbeats. So is one that takes
+/// nothing for so long.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// What a worker that was cancelled gets to end its clients.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What it gets in all until its shard is over, whatever it still says.
+const CANCELLED: Duration = Duration::from_secs(20);
+
+/// How long a trial may be on its way here.
+const FETCH: Duration = Duration::from_secs(900);
+
+type Ended = Pin<Box<dyn Future<Output = Result<(), String>> + Send + Sync>>;
+
+/// The ways out of a conversation.
+struct Ways {
+    /// To the worker. Each message answers one of its own or is said once, so that the plan bounds
+    /// how many wait.
+    say: UnboundedSender<FromCoordinator>,
+    /// To the run. Each trial of the plan goes here once at most.
+    keep: UnboundedSender<TrialDone>,
+    /// Once a cancelled worker has had its time.
+    over: CancellationToken,
+}
+
+/// What a conversation came to.
+pub(crate) struct Talked {
+    /// What broke.
+    pub(crate) how: Result<(), String>,
+    /// What was announced and can be fetched only after the runner's end.
+    pub(crate) waiting: Vec<TrialDone>,
+}
+
+impl Driver {
+    /// Has the worker's trials done. What was announced is kept, whatever broke after that.
+    pub(crate) async fn converse(
+        &self,
+        session: Session,
+        conversation: &mut Conversation,
+        record: &mut ShardRecord,
+    ) -> Talked {
+        let Session { from_worker, to_worker, results, mut ended, machine: _ } = session;
+        let (say, said) = mpsc::unbounded_channel();
+        let (keep, mut announced) = mpsc::unbounded_channel();
+        let over = CancellationToken::new();
+        let ways = Ways { say, keep, over: over.clone() };
+
+        let talking = async {
+            let listening = self.listen(from_worker, &mut ended, ways, conversation, record);
+            guarded(talk(listening, to_worker, said)).await.flatten()
+        };
+        let work = async {
+            if results.come_at_the_end() {
+                let how = talking.await;
+                let waiting = std::iter::from_fn(|| announced.try_recv().ok()).collect();
+                return Talked { how, waiting };
+            }
+            let mut keeping = pin!(self.keep(&*results, announced, &over));
+            let how = tokio::select! {
+                biased;
+                // It ends before the talk does only by failing.
+                kept = &mut keeping => kept,
+                talked = talking => talked.and(keeping.await),
+            };
+            Talked { how, waiting: Vec::new() }
+        };
+        tokio::select! {
+            talked = work => talked,
+            never = self.watch(&over) => match never {},
+        }
+    }
+
+    /// Says when a cancelled shard has had its time.
+    async fn watch(&self, over: &CancellationToken) -> std::convert::Infallible {
+        self.stop.cancel.cancelled().await;
+        sleep(CANCELLED).await;
+        over.cancel();
+        std::future::pending().await
+    }
+
+    async fn listen(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        ended: &mut Ended,
+        ways: Ways,
+        conversation: &mut Conversation,
+        record: &mut ShardRecord,
+    ) -> Result<(), String> {
+        let mut lines = Lines::default();
+        let mut noise = 0;
+        let mut buffer = vec![0; 16 << 10];
+        let mut told = Told::Nothing;
+        // Noise does not put off the `hello`.
+        let (began, mut heard) = (Instant::now(), Instant::now());
+        loop {
+            let (since, patience) =
+                if conversation.greeting() { (began, self.provision) } else { (heard, SILENCE) };
+            tokio::select! {
+                // What has come counts before the clock does: a host that was slow itself must not
+                // take that for silence.
+                biased;
+                () = ways.over.cancelled() => {
+                    return Err(format!("its worker did not end within {} s of its `cancel`", CANCELLED.as_secs()));
+                }
+                () = self.stop.cancel.cancelled(), if told < Told::Cancel => {
+                    told = Told::Cancel;
+                    conversation.stop();
+                    let (why, grace_ms) = ("the run was cancelled".to_owned(), GRACE.as_millis() as u64);
+                    ways.say(FromCoordinator::Cancel { why, grace_ms: Some(grace_ms) });
+                }
+                () = self.stop.finish.cancelled(), if told < Told::Finish => {
+                    told = Told::Finish;
+                    conversation.stop();
+                    self.events.say(Event::Stopping { in_flight: conversation.in_flight() });
+                    ways.say(FromCoordinator::Cancel { why: "the run was stopped".to_owned(), grace_ms: None });
+                }
+                read = from.read(&mut buffer) => {
+                    let read = read.map_err(|error| format!("the way from its worker broke: {error}"))?;
+                    if read == 0 {
+                        return Err(cut_off(&lines, ended).await);
+                    }
+                    heard = Instant::now();
+                    lines.push(&buffer[..read]).map_err(|error| error.to_string())?;
+                    while let Some(line) = lines.next_line() {
+                        let message: Numbered = match decode(&line) {
+                            Ok(message) => message,
+                            Err(_) if conversation.greeting() && noise < MAX_NOISE_LINES => {
+                                noise += 1;
+                                let line = line[..line.len().min(256)].escape_ascii().to_string();
+                                self.events.say(Event::Noise { shard: record.index, line });
+                                continue;
+                            }
+                            Err(error) => return Err(error.to_string()),
+                        };
+                        if let FromWorker::Hello { mst, .. } = &message.message {
+                            record.worker_mst = mst.parse().ok();
+                        }
+                        match conversation.on(message).map_err(|breach| breach.to_string())? {
+                            Action::Begin => self.events.say(Event::ShardStarted { shard: record.index }),
+                            Action::Grant(trial) => {
+                                self.events.say(Event::TrialStarted { trial: trial.clone() });
+                                ways.say(FromCoordinator::Granted { trial });
+                            }
+                            Action::Store(done) => ways.keep(done),
+                            Action::Nothing => {}
+                            Action::End => return Ok(()),
+                        }
+                    }
+                }
+                () = sleep_until(since + patience) => {
+                    let what = if conversation.greeting() { "no `hello` within" } else { "nothing for" };
+                    return Err(format!("its worker said {what} {} s", patience.as_secs()));
+                }
+            }
+        }
+    }
+
+    /// Keeps what was announced, in its order, until there is no more or one can't be kept.
+    async fn keep(
+        &self,
+        results: &dyn Results,
+        mut announced: UnboundedReceiver<TrialDone>,
+        over: &CancellationToken,
+    ) -> Result<(), String> {
+        while let Some(done) = announced.recv().await {
+            self.store(results, done, over).await?;
+        }
+        Ok(())
+    }
+
+    /// Fetches a trial, checks it and moves it into the run.
+    pub(crate) async fn store(
+        &self,
+        results: &dyn Results,
+        done: TrialDone,
+        over: &CancellationToken,
+    ) -> Result<(), String> {
+        let TrialDone { trial, status, path, sha256, .. } = done;
+        check_path(&path).map_err(|error| format!("`trial` for {trial}: {error}"))?;
+        let fetched = tokio::select! {
+            biased;
+            () = over.cancelled() => Err("the run was cancelled".to_owned()),
+            fetched = timeout(FETCH, guarded(results.fetch(&path))) => match fetched {
+                Ok(Ok(fetched)) => fetched.map_err(|error| error.to_string()),
+                Ok(Err(panic)) => Err(panic),
+                Err(_) => Err(format!("it was not here within {} s", FETCH.as_secs())),
+            },
+        };
+        let from = fetched.map_err(|why| format!("the transcript of {trial} can't be fetched: {why}"))?;
+        let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
+        // This one is not given up: nothing may be removed around it while it is under way.
+        let kept = tokio::task::spawn_blocking(move || {
+            let kept = run.adopt(&key, &from, &sha256);
+            drop(staging);
+            kept
+        });
+        match kept.await {
+            Ok(Ok(_)) => {
+                self.events.say(Event::TrialStored { trial, status });
+                Ok(())
+            }
+            Ok(Err(error)) => Err(format!("the transcript of {trial} can't be kept: {}", whole(&error))),
+            Err(error) => Err(format!("mst failed while it kept the transcript of {trial}: {error}")),
+        }
+    }
+}
+
+impl Ways {
+    /// Says it, where the way to the worker is still there; whoever watches that way knows.
+    fn say(&self, message: FromCoordinator) {
+        let _ = self.say.send(message);
+    }
+
+    fn keep(&self, done: TrialDone) {
+        let _ = self.keep.send(done);
+    }
+}
+
+/// What a worker was told already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Nothing,
+    Finish,
+    Cancel,
+}
+
+/// Listens until the worker is done, and says meanwhile what there is to say.
+async fn talk(
+    listening: impl Future<Output = Result<(), String>>,
+    to: impl AsyncWrite + Unpin,
+    said: UnboundedReceiver<FromCoordinator>,
+) -> Result<(), String> {
+    let mut listening = pin!(listening);
+    let mute = tokio::select! {
+        biased;
+        heard = &mut listening => return heard,
+        mute = speak(to, said) => mute,
+    };
+    // What the worker said before it went is still to be heard, and perhaps why it went.
+    timeout(GRACE, listening).await.unwrap_or(Err(mute))
+}
+
+/// Says what there is to say, until that can't be said.
+async fn speak(mut to: impl AsyncWrite + Unpin, mut said: UnboundedReceiver<FromCoordinator>) -> String {
+    while let Some(message) = said.recv().await {
+        let line = match encode(&message) {
+            Ok(line) => line,
+            Err(error) => return error.to_string(),
+        };
+        let sent = timeout(SILENCE, async {
+            to.write_all(&line).await?;
+            to.flush().await
+        });
+        match sent.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return format!("the way to its worker broke: {error}"),
+            Err(_) => return format!("its worker took nothing for {} s", SILENCE.as_secs()),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Why the way from the worker ended before `done`: in its own words, where it has any.
+async fn cut_off(lines: &Lines, ended: &mut Ended) -> String {
+    if let Ok(Err(why)) = timeout(GRACE, ended).await {
+        return format!("its worker failed: {why}");
+    }
+    match lines.end() {
+        Ok(()) => "the way from its worker ended before `done`".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// An error with its causes, on one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}

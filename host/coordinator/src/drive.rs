@@ -1,0 +1,139 @@
+//! One shard, from the start of its worker until what was set up for it is taken down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mst_model::run::{ShardEnding, ShardRecord};
+use mst_protocol::TrialDone;
+use mst_store::RunWriter;
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::collect::Stop;
+use crate::converse::Talked;
+use crate::event::{Event, Events};
+use crate::guard::guarded;
+use crate::plan::ShardPlan;
+use crate::runner::{Results, Runner, Session, ShardSpec};
+use crate::shard::Conversation;
+
+/// What drives a shard.
+pub(crate) struct Driver {
+    pub(crate) run: Arc<RunWriter>,
+    /// Where results are put together. Whatever still works there holds it.
+    pub(crate) staging: Arc<TempDir>,
+    /// The coordinator's version.
+    pub(crate) mst: String,
+    /// How long a worker's start may take, and how long its `hello`.
+    pub(crate) provision: Duration,
+    /// How many shards may be started at a time.
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) stop: Stop,
+    pub(crate) events: Events,
+}
+
+/// What a runner's `start` came to.
+enum Started {
+    Session(Session),
+    Stopped,
+    Failed(String),
+}
+
+/// Trials that can be fetched only now that the runner has ended.
+struct Late {
+    results: Arc<dyn Results>,
+    waiting: Vec<TrialDone>,
+}
+
+impl Driver {
+    pub(crate) async fn drive(self, plan: ShardPlan, spec: ShardSpec, runner: &dyn Runner) -> ShardRecord {
+        let mut record =
+            ShardRecord { index: plan.shard, machine: None, image: None, worker_mst: None, ending: None };
+        let ending = if plan.trials.is_empty() {
+            ShardEnding::Complete
+        } else {
+            self.run(&plan, &spec, runner, &mut record).await
+        };
+        self.events.say(Event::ShardEnded { shard: plan.shard, ending: ending.clone() });
+        record.ending = Some(ending);
+        record
+    }
+
+    async fn run(
+        &self,
+        plan: &ShardPlan,
+        spec: &ShardSpec,
+        runner: &dyn Runner,
+        record: &mut ShardRecord,
+    ) -> ShardEnding {
+        // The time that others take to start is not this shard's.
+        let room = tokio::select! {
+            biased;
+            () = self.stop.asked() => return ShardEnding::Cancelled,
+            room = self.room.acquire() => room,
+        };
+        let started = self.start(spec, runner).await;
+        drop(room);
+        let (mut ending, late) = match started {
+            Started::Session(session) => self.talk(plan, session, record).await,
+            Started::Stopped => (ShardEnding::Cancelled, None),
+            Started::Failed(why) => (ShardEnding::Broken { why }, None),
+        };
+        let trouble = match guarded(runner.end(spec, ending != ShardEnding::Complete)).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(panic),
+        };
+        if let Some(what) = trouble {
+            self.events.say(Event::Trouble { shard: plan.shard, what });
+        }
+        let Some(Late { results, waiting }) = late else { return ending };
+        for done in waiting {
+            let kept = self.store(&*results, done, &CancellationToken::new()).await;
+            if let (Err(why), ShardEnding::Complete | ShardEnding::Cancelled) = (kept, &ending) {
+                ending = ShardEnding::Broken { why };
+            }
+        }
+        ending
+    }
+
+    async fn start(&self, spec: &ShardSpec, runner: &dyn Runner) -> Started {
+        tokio::select! {
+            biased;
+            () = self.stop.asked() => Started::Stopped,
+            session = timeout(self.provision, guarded(runner.start(spec))) => match session {
+                Ok(Ok(Ok(session))) => Started::Session(session),
+                Ok(Ok(Err(error))) => Started::Failed(error.to_string()),
+                Ok(Err(panic)) => Started::Failed(panic),
+                Err(_) => {
+                    let limit = self.provision.as_secs();
+                    Started::Failed(format!("its worker was not started within {limit} s"))
+                }
+            },
+        }
+    }
+
+    async fn talk(
+        &self,
+        plan: &ShardPlan,
+        session: Session,
+        record: &mut ShardRecord,
+    ) -> (ShardEnding, Option<Late>) {
+        if let Some(machine) = &session.machine {
+            record.machine = Some(machine.name.clone());
+            record.image = machine.image.clone();
+        }
+        let results = session.results.clone();
+        let mut conversation = Conversation::new(plan.shard, &self.mst, plan.trials.iter().cloned());
+        let Talked { how, waiting } = self.converse(session, &mut conversation, record).await;
+        let ending = match how {
+            Ok(()) if conversation.complete() => ShardEnding::Complete,
+            Ok(()) if self.stop.is_asked() => ShardEnding::Cancelled,
+            Ok(()) => ShardEnding::Broken { why: "its worker ended before its trials did".to_owned() },
+            Err(why) => ShardEnding::Broken { why },
+        };
+        (ending, Some(Late { results, waiting }))
+    }
+}
