@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use mst_coordinator::Stop;
 use mst_model::RunId;
 use mst_model::run::{CaseSet, Collect, Identity, RunRecord};
 use mst_store::{RunDir, RunWriter, new_run_id};
 
 use crate::error::Failure;
+use crate::exit::Exit;
 use crate::prepare::Ready;
 use crate::show::Progress;
 use crate::{dataset, place};
@@ -20,11 +22,16 @@ pub(crate) struct Begun {
 }
 
 /// A new run; nothing where the dataset can't be read.
-pub(crate) async fn create(runs: &Path, ready: &Ready, progress: &Arc<Progress>) -> Result<Begun, Failure> {
+pub(crate) async fn create(
+    runs: &Path,
+    ready: &Ready,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> Result<Begun, Failure> {
     let now = Timestamp::now();
     let id = new_run_id(now, random()?);
     let run = make(runs, &id)?;
-    let written = match cases(ready, &run, progress).await {
+    let written = match cases(ready, &run, stop, progress).await {
         Ok(cases) => record(id, now, ready, cases).and_then(|record| {
             run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
             Ok(record)
@@ -49,9 +56,10 @@ pub(crate) async fn resume(
     run: RunWriter,
     record: RunRecord,
     ready: &Ready,
+    stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Begun, Failure> {
-    let differences = differences(&record, ready, progress).await?;
+    let differences = differences(&record, ready, stop, progress).await?;
     if !differences.is_empty() {
         let mut failure = Failure::new(format!("the run `{}` asked something else", record.id));
         failure.causes = differences;
@@ -89,6 +97,7 @@ pub(crate) fn eval_of(record: &RunRecord, named: Option<&Path>) -> Result<PathBu
 async fn differences(
     record: &RunRecord,
     ready: &Ready,
+    stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Vec<String>, Failure> {
     // Resolved anew, beside the run: a dataset may have changed without its plugin or options.
@@ -97,7 +106,7 @@ async fn differences(
         .tempdir()
         .map_err(|error| Failure::because("can't make a directory for the cases", &error))?;
     let beside = make(scratch.path(), &record.id)?;
-    let cases = cases(ready, &beside, progress).await?;
+    let cases = cases(ready, &beside, stop, progress).await?;
     let identity = Identity::new(&ready.file.eval, &cases, &ready.plugins)
         .map_err(|error| Failure::from_error(&error))?;
     let mut differences = Vec::new();
@@ -135,12 +144,23 @@ async fn differences(
     Ok(differences)
 }
 
-async fn cases(ready: &Ready, run: &RunWriter, progress: &Arc<Progress>) -> Result<CaseSet, Failure> {
+/// The cases, unless somebody stops it: a dataset may have no end.
+async fn cases(
+    ready: &Ready,
+    run: &RunWriter,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> Result<CaseSet, Failure> {
     let counting = progress.clone();
     let options = &ready.file.eval.dataset.options;
     let counted = move |count| counting.cases(count);
-    dataset::resolve(&ready.sandbox, &ready.dataset, options, &ready.file.dir, run, progress.clone(), counted)
-        .await
+    let (sandbox, file, dir) = (&ready.sandbox, &ready.dataset, &ready.file.dir);
+    tokio::select! {
+        cases = dataset::resolve(sandbox, file, options, dir, run, progress.clone(), counted) => cases,
+        () = stop.finish.cancelled() => {
+            Err(Failure::new("interrupted while the cases were read; nothing was started").exit(Exit::Interrupted))
+        }
+    }
 }
 
 fn make(runs: &Path, id: &RunId) -> Result<RunWriter, Failure> {

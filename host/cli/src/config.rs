@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mst_model::eval::Eval;
+use mst_model::strict_json;
 use serde_json::Value;
 
 use crate::error::Failure;
@@ -59,7 +60,9 @@ fn parse(path: &Path, text: &str) -> Result<Value, Failure> {
         Some("yaml" | "yml") => {
             serde_saphyr::from_str(text).map_err(|error| failed("YAML", error.to_string()))
         }
-        Some("json") => serde_json::from_str(text).map_err(|error| failed("JSON", error.to_string())),
+        Some("json") => {
+            strict_json::from_slice(text.as_bytes()).map_err(|error| failed("JSON", error.to_string()))
+        }
         Some("toml") => toml::from_str(text).map_err(|error| failed("TOML", error.to_string())),
         _ => Err(Failure::new(format!("`{shown}` has no ending that tells its format"))
             .hint("an eval is a `.yaml`, `.json` or `.toml` file")),

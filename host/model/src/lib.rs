@@ -17,6 +17,7 @@ pub mod machine;
 pub mod outcome;
 pub mod run;
 pub mod schema;
+pub mod strict_json;
 pub mod time;
 pub mod transcript;
 

@@ -148,7 +148,7 @@ impl Dist {
     /// Reads `dist.json`'s text; `path` is for messages.
     pub fn from_json(text: &[u8], path: &Path) -> Result<Dist, DistError> {
         let no_list = |source| DistError::List { path: path.to_owned(), source };
-        let value = crate::strict_json::from_slice(text).map_err(no_list)?;
+        let value = mst_model::strict_json::from_slice(text).map_err(no_list)?;
         if let Some(schema) =
             value.get("schema").and_then(serde_json::Value::as_str).filter(|schema| *schema != SCHEMA)
         {

@@ -19,7 +19,6 @@ mod legible;
 pub mod manifest;
 mod risk;
 mod signature;
-mod strict_json;
 pub mod template;
 pub mod world;
 

@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::Fields;
 use crate::legible::{is_deceptive, listed, shown};
-use crate::strict_json;
 use crate::template::{Filler, Place, SlotType, Template, TemplateError};
 use crate::world::{self, World};
 
@@ -268,7 +267,7 @@ impl Manifest {
     /// Reads the JSON of a component's custom section.
     pub fn from_json(text: &[u8]) -> Result<Manifest, ManifestError> {
         bounded(text.len())?;
-        let value = strict_json::from_slice(text).map_err(ManifestError::Json)?;
+        let value = mst_model::strict_json::from_slice(text).map_err(ManifestError::Json)?;
         let mut fields = Fields::new("", value)?;
         // First of all: in another format any other complaint would be beside the point.
         match fields.text("schema")? {

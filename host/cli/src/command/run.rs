@@ -100,8 +100,8 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     };
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
-    let (ready, Begun { run, mut record }) = begin(&args, &progress).await?;
     let stop = interrupt::listen(move |text| said.note(text))?;
+    let (ready, Begun { run, mut record }) = begin(&args, &stop, &progress).await?;
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
@@ -121,7 +121,7 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
 }
 
 /// A new run, or an earlier one taken up again; either way with everything that it needs.
-async fn begin(args: &RunArgs, progress: &Arc<Progress>) -> Result<(Ready, Begun), Failure> {
+async fn begin(args: &RunArgs, stop: &Stop, progress: &Arc<Progress>) -> Result<(Ready, Begun), Failure> {
     let Some(resumed) = &args.resume else {
         // clap holds that one of the two is there.
         let eval = args.eval.clone().unwrap_or_default();
@@ -130,14 +130,14 @@ async fn begin(args: &RunArgs, progress: &Arc<Progress>) -> Result<(Ready, Begun
             Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
         };
         let ready = prepare(&eval, &args.allow_plugin, uses, progress)?;
-        let begun = begin::create(&args.runs, &ready, progress).await?;
+        let begun = begin::create(&args.runs, &ready, stop, progress).await?;
         return Ok((ready, begun));
     };
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
     let ready = prepare(&eval, &args.allow_plugin, |_| Ok(uses), progress)?;
-    let begun = begin::resume(run, record, &ready, progress).await?;
+    let begun = begin::resume(run, record, &ready, stop, progress).await?;
     Ok((ready, begun))
 }
 

@@ -1,5 +1,5 @@
 //! JSON in which no key stands twice. `serde_json` lets the last of two win and other readers the
-//! first, so that a manifest could say one thing to a reviewer's tool and another to mst.
+//! first, so that a file could say one thing to a reviewer's tool and another to mst.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 /// Reads `text`, or says at which line and column it is no JSON or repeats a key.
-pub(crate) fn from_slice(text: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn from_slice(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice::<Strict>(text).map(|Strict(value)| value)
 }
 
@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
             if out.contains_key(&key) {
                 return Err(A::Error::custom(format_args!(
                     "key `{}` stands twice",
-                    crate::legible::shown(&key, 80)
+                    key.chars().take(80).collect::<String>().escape_debug()
                 )));
             }
             out.insert(key, value);

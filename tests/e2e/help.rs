@@ -1,0 +1,316 @@
+//! The command line's reference.
+
+use crate::support::Space;
+
+/// The help of a command and of all below it, whatever they are.
+fn help(space: &Space, command: &[&str], text: &mut String) {
+    let args = [command, &["--help"]].concat();
+    let output = space.mst(&args).exits(0);
+    assert_eq!(output.stderr, "");
+    text.push_str(&format!("$ mst {}\n{}\n", args.join(" "), output.stdout));
+    let below = output.stdout.split_once("Commands:\n").map_or("", |(_, below)| below);
+    // A name stands two columns in, what goes on in the next line further.
+    let names = below.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        help(space, &[command, &[name]].concat(), text);
+    }
+}
+
+#[test]
+fn the_whole_of_help() {
+    let mut text = String::new();
+    help(&Space::new(), &[], &mut text);
+    insta::assert_snapshot!(text, @"
+    $ mst --help
+    Evals of LLM agents whose runners, datasets and judges are WebAssembly components
+
+    Usage: mst <COMMAND>
+
+    Commands:
+      run       Run an eval: ask every case in every variant, judge what came back, print a summary
+      report    Print the summary of a run again
+      runner    Look into runners, and set them up
+      machines  See and remove machines that runs left
+      plugin    Build and look into plugins
+      schema    Print a JSON Schema
+      help      Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Exit codes:
+      0    done
+      2    the command line is wrong
+      100  a threshold that the eval sets was missed
+      105  nothing could start
+      106  partial: some trials are missing, or an instrument broke
+      130  interrupted
+
+    $ mst run --help
+    Run an eval: ask every case in every variant, judge what came back, print a summary
+
+    Usage: mst run [OPTIONS] [EVAL]
+
+    Arguments:
+      [EVAL]
+              The eval: a .yaml, .json or .toml file
+
+    Options:
+          --runs <DIR>
+              Where runs are kept
+              
+              [default: runs]
+
+          --resume <RUN>
+              Collect what an earlier run misses, and judge it
+
+          --concurrency <N>
+              How many trials run at a time, on each machine
+              
+              [default: 1]
+
+          --runner <ID>
+              Where trials run: `local`, or a runner plugin's id
+              
+              [default: local]
+
+          --runner-option <KEY=VALUE>
+              An option of the runner; `mst plugin inspect ID` shows which there are
+
+          --shards <N>
+              On how many machines
+              
+              [default: 1]
+
+          --keep <KEEP>
+              When a machine outlives its shard
+
+              Possible values:
+              - never:  Never
+              - failed: Where the shard failed
+              - always: Always
+              
+              [default: never]
+
+          --allow-plugin <FILE>
+              Let the eval use the plugin in this file; it runs sandboxed, with what its manifest asks
+              for (`mst plugin inspect FILE` shows it)
+
+          --json
+              Print events and the summary as JSON, one object a line
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    $ mst report --help
+    Print the summary of a run again
+
+    Usage: mst report [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run: its name, or its directory
+
+    Options:
+          --runs <DIR>  Where runs are kept [default: runs]
+          --json        Print it as JSON
+      -h, --help        Print help
+
+    $ mst runner --help
+    Look into runners, and set them up
+
+    Usage: mst runner <COMMAND>
+
+    Commands:
+      list   List the runners that mst has
+      setup  Make what a runner needs
+      help   Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+    $ mst runner list --help
+    List the runners that mst has
+
+    Usage: mst runner list [OPTIONS]
+
+    Options:
+          --json  Print them as JSON
+      -h, --help  Print help
+
+    $ mst runner setup --help
+    Make what a runner needs
+
+    Usage: mst runner setup [OPTIONS] <RUNNER>
+
+    Arguments:
+      <RUNNER>
+              For which runner
+
+              Possible values:
+              - docker: A worker image for `mst/runner/docker`
+
+    Options:
+          --base <IMAGE>
+              The image to put mst into
+              
+              [default: debian:bookworm-slim]
+
+          --tag <NAME>
+              What the worker image is called; mst-worker:VERSION where absent
+
+          --engine <ENGINE>
+              The engine's program
+
+              Possible values:
+              - docker: Docker
+              - podman: Podman
+              
+              [default: docker]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    $ mst machines --help
+    See and remove machines that runs left
+
+    Usage: mst machines <COMMAND>
+
+    Commands:
+      list  List the machines that are there, or may be
+      reap  Remove a run's machines, and no other's
+      help  Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+    $ mst machines list --help
+    List the machines that are there, or may be
+
+    Usage: mst machines list [OPTIONS] [RUN]
+
+    Arguments:
+      [RUN]  Of this run; of all where absent
+
+    Options:
+          --runs <DIR>  Where runs are kept [default: runs]
+          --json        Print them as JSON
+      -h, --help        Print help
+
+    $ mst machines reap --help
+    Remove a run's machines, and no other's
+
+    Usage: mst machines reap [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run: its name, or its directory
+
+    Options:
+          --runs <DIR>           Where runs are kept [default: runs]
+          --allow-plugin <FILE>  The file of the run's runner, where it is not one of mst's own
+      -h, --help                 Print help
+
+    $ mst plugin --help
+    Build and look into plugins
+
+    Usage: mst plugin <COMMAND>
+
+    Commands:
+      build    Compile a plugin and put its manifest into it
+      inspect  Print all that a plugin is and may do; none of its code runs
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+
+    $ mst plugin build --help
+    Compile a plugin and put its manifest into it
+
+    Usage: mst plugin build [OPTIONS] <DIR>
+
+    Arguments:
+      <DIR>  The plugin's directory, with its Cargo.toml and plugin.toml
+
+    Options:
+      -o, --output <FILE>  The file to write; ORG.KIND.NAME.wasm here where absent
+          --json           Print what was built as JSON
+      -h, --help           Print help
+
+    $ mst plugin inspect --help
+    Print all that a plugin is and may do; none of its code runs
+
+    Usage: mst plugin inspect [OPTIONS] <PLUGIN>
+
+    Arguments:
+      <PLUGIN>  A plugin's file, or the id of a first-party plugin
+
+    Options:
+          --json  Print it as JSON
+      -h, --help  Print help
+
+    $ mst schema --help
+    Print a JSON Schema
+
+    Usage: mst schema <OF>
+
+    Arguments:
+      <OF>
+              Of what
+
+              Possible values:
+              - eval: An eval's file
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+}
+
+#[test]
+fn version() {
+    let output = Space::new().mst(["--version"]).exits(0);
+    assert_eq!(output.stdout, format!("mst {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2() {
+    let space = Space::new();
+    for args in [
+        &[][..],
+        &["rnu"],
+        &["run"],
+        &["run", "eval.yaml", "--concurency", "2"],
+        &["run", "eval.yaml", "--concurrency", "0"],
+        &["run", "eval.yaml", "--concurrency", "2000"],
+        &["report"],
+        &["plugin"],
+        &["schema"],
+        &["schema", "evil"],
+    ] {
+        let output = space.mst(args).exits(2);
+        assert_eq!(output.stdout, "", "{args:?}");
+        assert!(!output.stderr.is_empty(), "{args:?}");
+    }
+    insta::assert_snapshot!(space.mst(["rnu", "eval.yaml"]), @"
+    exit 2
+    -- stderr
+    error: unrecognized subcommand 'rnu'
+
+      tip: a similar subcommand exists: 'runner'
+
+    Usage: mst <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(space.mst(["run", "eval.yaml", "--concurency", "2"]), @"
+    exit 2
+    -- stderr
+    error: unexpected argument '--concurency' found
+
+      tip: a similar argument exists: '--concurrency'
+
+    Usage: mst run --concurrency <N> <EVAL>
+
+    For more information, try '--help'.
+    ");
+}

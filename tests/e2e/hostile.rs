@@ -1,0 +1,365 @@
+//! Judges of a stranger's that do what none should: each is its own instrument's error, said with
+//! plugin, function, limit and use, and the good judge beside it never notices.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Eval, Output, Run, Space, case, files_below, guest, need};
+
+/// A judge `NAME` that behaves so.
+fn hostile(behaviour: &str, more: Value) -> Value {
+    let mut options = json!({"behaviour": behaviour});
+    options.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+    json!({"id": behaviour, "plugin": "test/judge/hostile", "options": options})
+}
+
+/// Two cases under these judges and a good one.
+fn run(file: &Path, space: &Space, judges: impl IntoIterator<Item = Value>) -> (Output, Run) {
+    run_within(file, space, judges, "60s")
+}
+
+fn run_within(
+    file: &Path,
+    space: &Space,
+    judges: impl IntoIterator<Item = Value>,
+    scoring: &str,
+) -> (Output, Run) {
+    let good = json!({"id": "good", "plugin": "mst/judge/text", "options": {"mode": "exact"}});
+    let judges: Vec<Value> = judges.into_iter().chain([good]).collect();
+    Eval::new()
+        .judges(json!(judges))
+        .cases(["a", "b"].map(case))
+        .set("deadlines", json!({"scoring": scoring}))
+        .write(space);
+    let output =
+        space.mst(["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()]);
+    let run = space.run();
+    run.assert_whole();
+    for case in ["a", "b"] {
+        assert_eq!(run.grade("good", &format!("{case}/v/0"))["verdict"]["finding"], "pass", "{output}");
+    }
+    space.assert_tidy();
+    (output, run)
+}
+
+/// The part of the summary that tells what broke.
+fn broken(output: &Output) -> &str {
+    output.stdout.split_once("instrument errors:\n").map_or("", |(_, errors)| errors)
+}
+
+fn reason(run: &Run, judge: &str) -> String {
+    run.grade(judge, "a/v/0")["verdict"]["reason"].as_str().expect("a verdict").to_owned()
+}
+
+#[test]
+fn time_is_bounded_wherever_it_goes() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges = [
+        hostile("loop", json!({})),
+        hostile("sleep-in-guest", json!({})),
+        hostile("sleep-in-host-call", json!({})),
+        hostile("host-call-flood", json!({"count": 1_000_000_000})),
+    ];
+    let (output, _) = run_within(file, &space, judges, "2s");
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(output.stdout, @"
+
+    [RUN]
+    2 cases, 2 trials, complete
+
+     variant  judge               passed  failed  instrument errors  missing                  pass rate
+     v        loop                     0       0                  2        0                          –
+     v        sleep-in-guest           0       0                  2        0                          –
+     v        sleep-in-host-call       0       0                  2        0                          –
+     v        host-call-flood          0       0                  2        0                          –
+     v        good                     2       0                  0        0  100.0 % [34.2 %, 100.0 %]
+    pass rates with their 95 % interval (Wilson)
+
+    instrument errors:
+         2 × loop: `test/judge/hostile` met a limit in `judge`: the call took [TIME], its limit is 2.0 s
+             first at a v #0
+         2 × sleep-in-guest: `test/judge/hostile` met a limit in `judge`: the call took [TIME], its limit is 2.0 s
+             first at a v #0
+         2 × sleep-in-host-call: `test/judge/hostile` met a limit in `judge`: the call took [TIME], its limit is 2.0 s
+             first at a v #0
+         2 × host-call-flood: `test/judge/hostile` met a limit in `judge`: the call took [TIME], its limit is 2.0 s
+             first at a v #0
+    ");
+}
+
+#[test]
+fn memory_stack_and_handles_are_bounded() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges = [
+        // 400 MiB at once.
+        hostile("reason-huge", json!({"count": 400 << 20})),
+        hostile("deep-recursion", json!({})),
+        hostile("deep-recursion-plain", json!({})),
+        hostile("handles", json!({})),
+        hostile("handles-streams", json!({})),
+        // Refused, it copes: that is its right.
+        hostile("memory", json!({})),
+    ];
+    let (output, run) = run(file, &space, judges);
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(broken(&output), @"
+    2 × reason-huge: `test/judge/hostile` met a limit in `judge`: it asked for 401.2 MiB of memory, its limit is 256.0 MiB
+        first at a v #0
+    2 × deep-recursion: `test/judge/hostile` crashed in `judge`: wasm trap: out of bounds memory access
+        first at a v #0
+    2 × deep-recursion-plain: `test/judge/hostile` met a limit in `judge`: its calls went deeper than the 512 KiB stack admits
+        first at a v #0
+    2 × handles: `test/judge/hostile` met a limit in `judge`: it held 1024 handles of the host's, its limit is 1024
+        first at a v #0
+    2 × handles-streams: `test/judge/hostile` met a limit in `judge`: it held 1024 handles of the host's, its limit is 1024
+        first at a v #0
+    ");
+    assert!(reason(&run, "memory").starts_with("refused after 2"), "{}", reason(&run, "memory"));
+}
+
+#[test]
+fn a_crash_is_said_with_its_last_words() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges = ["trap", "panic", "exit"].map(|behaviour| hostile(behaviour, json!({})));
+    let (output, _) = run(file, &space, judges);
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(broken(&output), @"
+    2 × trap: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed
+        first at a v #0
+    2 × panic: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed; its last words: thread '<unnamed>' (1) panicked at judge/src/lib.rs:41:24: / told to panic / note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+        first at a v #0
+    2 × exit: `test/judge/hostile` crashed in `judge`: it exited with code 0 in place of an answer
+        first at a v #0
+    ");
+}
+
+#[test]
+fn verdicts_that_the_contract_does_not_admit_do_not_count() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let behaviours = [
+        "cites-unseen",
+        "cites-wrong-quote",
+        "cites-often",
+        "score-nan",
+        "score-2",
+        "score-negative",
+        "measure-nan",
+        "measure-name",
+    ];
+    let (output, _) = run(file, &space, behaviours.map(|behaviour| hostile(behaviour, json!({}))));
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(broken(&output), @"
+    2 × cites-unseen: `test/judge/hostile` gave a wrong answer from `judge`: it cites `files/nope`, which the trial does not have
+        first at a v #0
+    2 × cites-wrong-quote: `test/judge/hostile` gave a wrong answer from `judge`: it cites words that do not stand in `report`: `words that no client ever wrote, 0xdecaf`
+        first at a v #0
+    2 × cites-often: `test/judge/hostile` gave a wrong answer from `judge`: 100000 citations, where at most 64 are admitted
+        first at a v #0
+    2 × score-nan: `test/judge/hostile` gave a wrong answer from `judge`: a score of NaN, where it must be 0.0 to 1.0
+        first at a v #0
+    2 × score-2: `test/judge/hostile` gave a wrong answer from `judge`: a score of 2, where it must be 0.0 to 1.0
+        first at a v #0
+    2 × score-negative: `test/judge/hostile` gave a wrong answer from `judge`: a score of -0.1, where it must be 0.0 to 1.0
+        first at a v #0
+    2 × measure-nan: `test/judge/hostile` gave a wrong answer from `judge`: the measure `n` is inf, where it must be finite
+        first at a v #0
+    2 × measure-name: `test/judge/hostile` gave a wrong answer from `judge`: a measure called `A name `, where a name is 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`
+        first at a v #0
+    ");
+}
+
+#[test]
+fn its_own_errors_are_its_own_words() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let behaviours = [
+        "error-invalid",
+        "error-not-found",
+        "error-unavailable",
+        "error-denied",
+        "error-failed",
+        "no-such-behaviour",
+    ];
+    let (output, _) = run(file, &space, behaviours.map(|behaviour| hostile(behaviour, json!({}))));
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(broken(&output), @"
+    2 × error-invalid: `test/judge/hostile`: told to be invalid
+        first at a v #0
+    2 × error-not-found: `test/judge/hostile`: not found: told not to be found
+        first at a v #0
+    2 × error-unavailable: `test/judge/hostile`: unavailable: told to be unavailable
+        first at a v #0
+    2 × error-denied: `test/judge/hostile`: denied: told to be denied
+        first at a v #0
+    2 × error-failed: `test/judge/hostile`: told to fail
+        first at a v #0
+    2 × no-such-behaviour: `test/judge/hostile`: `no-such-behaviour` is no behaviour of this guest
+        first at a v #0
+    ");
+}
+
+#[test]
+fn what_it_was_not_given_is_denied_and_the_rule_is_said() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges = [
+        hostile("workspace-undeclared", json!({})),
+        hostile("slot-option", json!({"cmd": ["echo", "the user's own"]})),
+        hostile("slot-unknown", json!({})),
+        hostile("slot-dash", json!({})),
+        hostile("slot-missing", json!({})),
+        hostile("stdin-not-admitted", json!({})),
+        hostile("slot-good", json!({})),
+        hostile("run-opt", json!({"cmd": ["echo", "the user's own"]})),
+    ];
+    let (output, run) = run(file, &space, judges);
+    assert_eq!(output.code, 106, "{output}");
+    insta::assert_snapshot!(output.said(), @r#"
+    grade 1/18 workspace-undeclared a v #0: instrument error: `test/judge/hostile` was denied `workspace.run("nope")`: its manifest has no `[[workspace]]` template of that id, only `sleep`, `echo-stdin`, `opt`, `flag`
+    grade 10/18 workspace-undeclared b v #0: instrument error: `test/judge/hostile` was denied `workspace.run("nope")`: its manifest has no `[[workspace]]` template of that id, only `sleep`, `echo-stdin`, `opt`, `flag`
+    "#);
+    insta::assert_snapshot!(broken(&output), @r#"
+    2 × workspace-undeclared: `test/judge/hostile` was denied `workspace.run("nope")`: its manifest has no `[[workspace]]` template of that id, only `sleep`, `echo-stdin`, `opt`, `flag`
+        first at a v #0
+    "#);
+    let names = [
+        "slot-option",
+        "slot-unknown",
+        "slot-dash",
+        "slot-missing",
+        "stdin-not-admitted",
+        "slot-good",
+        "run-opt",
+    ];
+    let reasons: String = names.map(|name| format!("{name}: {}\n", reason(&run, name))).concat();
+    insta::assert_snapshot!(reasons, @r#"
+    slot-option: refused: Invalid("template `opt`: slot `cmd` is `option(cmd)`, which the user fills in, never the plugin")
+    slot-unknown: refused: Invalid("template `flag`: the template has no slot `other`")
+    slot-dash: refused: Invalid("template `flag`: value `-n` for slot `value` is not admitted by `text(/[a-z]+/)`: it must be text without control or invisible characters that `[a-z]+` matches as a whole")
+    slot-missing: refused: Invalid("template `flag`: slot `value` is not filled, and is not in a `[...]` group")
+    stdin-not-admitted: refused: Invalid("template `echo-stdin` takes no stdin")
+    slot-good: ran: Code(0) stdout="fine\n" stderr=""
+    run-opt: ran: Code(0) stdout="the user's own\n" stderr=""
+    "#);
+}
+
+#[test]
+fn it_reaches_no_file_no_variable_and_no_other_trial() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges =
+        ["fs-escape", "env-dump", "read-past", "state"].map(|behaviour| hostile(behaviour, json!({})));
+    let (output, run) = run(file, &space, judges);
+    assert_eq!(output.code, 0, "{output}");
+    let files = reason(&run, "fs-escape");
+    assert!(files.lines().count() > 10 && files.lines().all(|line| line.contains(": Err(")), "{files}");
+    assert_eq!(reason(&run, "env-dump"), "stdin Ok(\"\")\n");
+    // A fresh instance each time.
+    for case in ["a", "b"] {
+        assert_eq!(run.grade("state", &format!("{case}/v/0"))["verdict"]["reason"], "1");
+    }
+    insta::assert_snapshot!(reason(&run, "read-past"), @r#"
+    files/nope@0+10: Err(NotFound("the trial has no entry `files/nope`"))
+    files/../report@0+10: Err(NotFound("the trial has no entry `files/../report`"))
+    @0+10: Err(NotFound("the trial has no entry ``"))
+    report@18446744073709551615+10: Ok((0, 0))
+    report@1099511627776+4294967295: Ok((0, 0))
+    report@0+0: Ok((0, 1))
+    report@0+4294967295: Ok((1, 0))
+    "#);
+    assert!(!Path::new("/tmp/mst-escape").exists());
+}
+
+#[test]
+fn what_it_says_is_bounded() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let judges = [
+        hostile("log-flood", json!({})),
+        hostile("progress-flood", json!({})),
+        hostile("big-log-line", json!({})),
+        hostile("stdout", json!({})),
+        hostile("reason-huge", json!({})),
+    ];
+    let (output, run) = run(file, &space, judges);
+    assert_eq!(output.code, 0, "{output}");
+    // A thousand lines a call and a word on the rest; a line has at most 2 KiB.
+    let lines = |what: &str| output.stderr.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(lines("test/judge/hostile: info: line "), 2 * 1000);
+    assert_eq!(lines("99000 more lines were dropped: a plugin may say 1000 in one call"), 2 * 2);
+    assert!(output.stderr.lines().all(|line| line.len() < 2200), "a line is too long");
+    assert_eq!(reason(&run, "reason-huge").len(), 4096 + "…".len());
+}
+
+/// What no terminal and no file of ours may get from a plugin.
+fn wicked(text: &str) -> Option<char> {
+    text.chars().find(|&c| {
+        (c.is_control() && c != '\n') || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    })
+}
+
+#[test]
+fn no_byte_that_a_terminal_obeys_comes_from_it() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let (output, run) =
+        run(file, &space, [hostile("escapes", json!({})), hostile("cites-wrong-quote", json!({}))]);
+    insta::assert_snapshot!(output.said(), @"
+    test/judge/hostile: warning: a�[2Jb�]0;title�c�d�e f�g�h�31mi�j�k
+    test/judge/hostile: info: a�[2Jb�]0;title�c�d�e
+    test/judge/hostile: info: f�g�h�31mi�j�k
+    grade 2/6 cites-wrong-quote a v #0: instrument error: `test/judge/hostile` gave a wrong answer from `judge`: it cites words that do not stand in `report`: `words that no client ever wrote, 0xdecaf`
+    test/judge/hostile: warning: a�[2Jb�]0;title�c�d�e f�g�h�31mi�j�k
+    test/judge/hostile: info: a�[2Jb�]0;title�c�d�e
+    test/judge/hostile: info: f�g�h�31mi�j�k
+    grade 5/6 cites-wrong-quote b v #0: instrument error: `test/judge/hostile` gave a wrong answer from `judge`: it cites words that do not stand in `report`: `words that no client ever wrote, 0xdecaf`
+    ");
+    for (name, bytes) in [("stdout", &output.raw.0), ("stderr", &output.raw.1)] {
+        assert_eq!(wicked(&String::from_utf8_lossy(bytes)), None, "{name}");
+    }
+    for path in files_below(&run.dir().join("grades")) {
+        let grade: Value = serde_json::from_slice(&fs::read(&path).expect("reads")).expect("JSON");
+        // As JSON has them escaped, on the values.
+        assert_eq!(wicked(&texts(&grade)), None, "{}", path.display());
+    }
+    let report = space.mst(["report", &run.name()]);
+    assert_eq!(wicked(&String::from_utf8_lossy(&report.raw.0)), None);
+    let json = space.mst(["report", &run.name(), "--json"]);
+    assert_eq!(wicked(&texts(&json.json())), None);
+}
+
+/// Every text in a value.
+fn texts(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(texts).collect(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.clone() + &texts(value)).collect(),
+        _ => String::new(),
+    }
+}
+
+#[test]
+fn evidence_is_what_the_trial_left() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    Eval::new()
+        .client("printf 'caf\\303\\251'; echo err >&2; mkdir out; echo file > out/f")
+        .judges(json!([hostile("echo-evidence", json!({}))]))
+        .write(&space);
+    space.mst(["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()]).exits(0);
+    insta::assert_snapshot!(reason(&space.run(), "echo-evidence"), @"
+    entry files/out/f 5 5
+    entry report 5 5
+    entry stderr 4 4
+    outcome Completed None Some(Code(0))
+    case a
+    variant v index 0
+    report Some(5)
+    ");
+}

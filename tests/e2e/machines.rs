@@ -1,0 +1,367 @@
+//! Runs on machines that a runner component makes: here directories, by `examples/plugins/dir-runner`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Eval, Output, Running, Space, case, example, need, wait_until};
+
+/// A place with a directory for machines.
+fn space() -> Space {
+    let space = Space::new();
+    fs::create_dir(space.path("machines")).expect("made");
+    space
+}
+
+fn command(space: &Space, runner: &Path, more: &[&str]) -> Command {
+    let mut command = space.command(["run", "eval.yaml", "--runner", "example/runner/dir", "--allow-plugin"]);
+    command.arg(runner).args(["--runner-option", "base=machines"]).args(more);
+    command
+}
+
+fn run(space: &Space, runner: &Path, more: &[&str]) -> Output {
+    space.finish(command(space, runner, more))
+}
+
+/// The machines that are there.
+fn machines(space: &Space) -> Vec<String> {
+    let entries = fs::read_dir(space.path("machines")).expect("lists");
+    entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect()
+}
+
+/// The events of the run's ledger, in order, each with its shard.
+fn ledger(space: &Space) -> Vec<(u64, String)> {
+    let text = fs::read_to_string(space.run().dir().join("machines.jsonl")).expect("a ledger");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let event = |line: Value| {
+        (line["shard"].as_u64().expect("a shard"), line["event"].as_str().expect("an event").to_owned())
+    };
+    lines.map(event).collect()
+}
+
+fn eval(cases: usize) -> Eval {
+    Eval::new().client("cat").cases((0..cases).map(|n| case(&n.to_string())))
+}
+
+/// A client that says that it began and waits for the file `gate/go`.
+const WAITS: &str = "cat; echo $$ > $GATE/new-$MST_CASE_ID; mv $GATE/new-$MST_CASE_ID $GATE/pid-$MST_CASE_ID; \
+     while ! test -e $GATE/go; do sleep 0.02; done";
+
+fn gated(space: &Space, cases: usize) {
+    fs::create_dir(space.path("gate")).expect("made");
+    eval(cases).client(WAITS).set("client.env", json!({"GATE": space.text("gate")})).write(space);
+}
+
+fn begun(space: &Space) -> usize {
+    let entries = fs::read_dir(space.path("gate")).expect("lists");
+    entries
+        .filter(|entry| {
+            entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("pid-"))
+        })
+        .count()
+}
+
+#[test]
+fn shards_give_what_one_process_gives_and_leave_nothing() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(12).write(&space);
+    let output = run(&space, runner, &["--shards", "3"]).exits(0);
+    let there = space.run();
+    there.assert_whole();
+    assert_eq!(there.trials(), 12);
+    assert_eq!(machines(&space), [""; 0]);
+    let record = there.record();
+    assert_eq!(record["runner"]["id"], "example/runner/dir");
+    assert_eq!(record["runner"]["options"]["base"], space.text("machines"));
+    assert_eq!(record["runner"]["shards"], 3);
+    assert_eq!(record["collect"], "complete");
+    for (index, shard) in record["shards"].as_array().expect("shards").iter().enumerate() {
+        assert_eq!(shard["index"], index);
+        assert_eq!(shard["ending"]["how"], "complete");
+        assert_eq!(shard["worker_mst"], env!("CARGO_PKG_VERSION"));
+        let name = shard["machine"].as_str().expect("a machine");
+        assert!(name.starts_with(&format!("mst-{}-{index}-", there.name())), "{name}");
+    }
+    // Each trial says which shard it ran in, and a case never splits.
+    let shards: Vec<u64> =
+        (0..12).map(|n| there.transcript(&format!("{n}/v/0"))["shard"].as_u64().expect("a shard")).collect();
+    assert!((0..3).all(|shard| shards.contains(&shard)), "{shards:?}");
+    for shard in 0..3 {
+        let events: Vec<String> =
+            ledger(&space).into_iter().filter(|(at, _)| *at == shard).map(|(_, event)| event).collect();
+        assert_eq!(events, ["intent", "created", "destroyed"]);
+    }
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+    space.assert_tidy();
+
+    let alone = Space::new();
+    eval(12).write(&alone);
+    assert_eq!(alone.mst(["run", "eval.yaml"]).exits(0).stdout, output.stdout);
+}
+
+#[test]
+fn a_clients_program_beside_the_eval_goes_to_the_machine() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    space.script("agent.sh", "#!/bin/sh\necho here: $(cat)\n");
+    eval(1).set("client.argv", json!(["./agent.sh"])).write(&space);
+    run(&space, runner, &[]);
+    assert!(space.run().report_text("0/v/0").starts_with("here: "));
+}
+
+#[test]
+fn what_the_command_line_asks_of_a_runner_is_checked_before_anything_is_made() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(1).write(&space);
+    let said = |args: &[&str]| {
+        let mut command = space.command(["run", "eval.yaml", "--allow-plugin"]);
+        let output = space
+            .finish({
+                command.arg(runner).args(args);
+                command
+            })
+            .exits(105);
+        assert!(space.runs().is_empty());
+        output.stderr
+    };
+    insta::assert_snapshot!(said(&["--runner", "example/runner/dir"]), @"
+    error: `--runner-option` does not fit the runner `example/runner/dir`
+      - `base` is missing
+    hint: `mst plugin inspect example/runner/dir` shows the options
+    ");
+    insta::assert_snapshot!(said(&["--runner", "example/runner/dir", "--runner-option", "bsae=x"]), @"
+    error: `--runner-option` does not fit the runner `example/runner/dir`
+      - unknown key `bsae` (did you mean `base`?)
+      - `base` is missing
+    hint: `mst plugin inspect example/runner/dir` shows the options
+    ");
+    insta::assert_snapshot!(said(&["--shards", "2"]), @"
+    error: the runner `local` has one shard, not 2
+    hint: more shards need a runner that makes machines, as `--runner mst/runner/docker`
+    ");
+    insta::assert_snapshot!(said(&["--runner", "dokcer"]), @"
+    error: `dokcer` is no plugin id: it must be `org/kind/name`, as `mst/judge/text`
+    hint: a runner is `local` or a plugin's id, as `mst/runner/docker`
+    ");
+    insta::assert_snapshot!(said(&["--runner", "mst/judge/text"]), @"error: `mst/judge/text` is a judge, not a runner");
+    insta::assert_snapshot!(said(&["--runner", "mst/runner/dokcer"]), @"
+    error: there is no plugin `mst/runner/dokcer`
+    hint: did you mean `mst/runner/docker`?
+    ");
+    let twice = ["--runner", "example/runner/dir", "--runner-option", "base=a", "--runner-option", "base=b"];
+    insta::assert_snapshot!(said(&twice), @"error: `--runner-option base` is given twice");
+    let many = ["--runner", "example/runner/dir", "--runner-option", "base=machines", "--shards", "65"];
+    insta::assert_snapshot!(said(&many), @"error: `example/runner/dir` has at most 64 shards, not 65");
+}
+
+#[test]
+fn a_machine_that_is_lost_loses_its_own_trials_and_resume_brings_them() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 8);
+    let running = Running::start(&space, command(&space, runner, &["--shards", "2"]));
+    wait_until("a trial on each machine", || begun(&space) == 2);
+    // The machine goes, and with it the worker: as when a container is removed.
+    let lost = machines(&space).into_iter().find(|name| name.contains("-0-")).expect("shard 0's machine");
+    let worker = space.finish(space.any_command("pkill", ["-9", "-f", &format!("{lost}/bin/mst collect")]));
+    worker.exits(0);
+    fs::remove_dir_all(space.path("machines").join(&lost)).expect("removed");
+    space.write("gate/go", "");
+    let output = running.end().exits(106);
+    assert!(output.stderr.contains("shard 0 broke: "), "{output}");
+    let there = space.run();
+    there.assert_whole();
+    let kept = there.trials();
+    assert!(kept > 0 && kept < 8, "{kept} trials");
+    assert_eq!(there.record()["collect"], "partial");
+    assert!(output.stdout.contains(&format!("8 trials, partial: {} missing", 8 - kept)), "{output}");
+    // The lost machine could still be asked to go: nothing is left.
+    assert_eq!(machines(&space), [""; 0]);
+
+    let mut resume = space.command(["run", "--resume", &there.name(), "--allow-plugin"]);
+    let output = space
+        .finish({
+            resume.arg(runner);
+            resume
+        })
+        .exits(0);
+    assert_eq!(output.stderr.matches("\ncollect ").count(), 8 - kept, "{output}");
+    there.assert_whole();
+    assert_eq!(there.trials(), 8);
+    assert_eq!(there.record()["collect"], "complete");
+    assert_eq!(there.record()["shards"].as_array().expect("shards").len(), 4);
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn after_kill_9_what_is_left_is_listed_reaped_and_the_run_resumed() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 4);
+    let running = Running::start(&space, command(&space, runner, &["--shards", "2"]));
+    wait_until("a trial on each machine", || begun(&space) == 2);
+    let pids: Vec<String> = ["0", "1", "2", "3"]
+        .iter()
+        .filter_map(|n| fs::read_to_string(space.path(format!("gate/pid-{n}"))).ok())
+        .collect();
+    running.signal(Signal::KILL);
+    running.end();
+    // The workers lose their stdin, and end with their clients.
+    wait_until("the end of the clients", || pids.iter().all(|pid| crate::support::gone(pid)));
+    let left = machines(&space);
+    assert_eq!(left.len(), 2);
+    // Somebody else's machine stays.
+    fs::create_dir(space.path("machines/mst-other")).expect("made");
+    let there = space.run();
+    let listed = space.mst(["machines", "list", "--json"]).exits(0).json();
+    let names: Vec<&str> = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|line| line["machine"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names.len(), 2);
+    assert!(left.iter().all(|name| names.contains(&name.as_str())), "{left:?} {names:?}");
+    let mut reap = space.command(["machines", "reap", &there.name(), "--allow-plugin"]);
+    let output = space
+        .finish({
+            reap.arg(runner);
+            reap
+        })
+        .exits(0);
+    assert_eq!(output.stderr.matches(": removed").count(), 2, "{output}");
+    assert_eq!(machines(&space), ["mst-other"]);
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+
+    space.write("gate/go", "");
+    let mut resume = space.command(["run", "--resume", &there.name(), "--allow-plugin"]);
+    space
+        .finish({
+            resume.arg(runner);
+            resume
+        })
+        .exits(0);
+    there.assert_whole();
+    assert_eq!(there.trials(), 4);
+    assert_eq!(machines(&space), ["mst-other"]);
+}
+
+#[test]
+fn an_interrupt_ends_the_trials_and_removes_the_machines() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 4);
+    let running = Running::start(&space, command(&space, runner, &["--shards", "2"]));
+    wait_until("a trial on each machine", || begun(&space) == 2);
+    running.signal(Signal::INT);
+    wait_until("word of the stop", || running.stderr().contains("stopping: "));
+    space.write("gate/go", "");
+    running.end().exits(130);
+    assert_eq!(space.run().trials(), 2);
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn a_second_interrupt_ends_what_runs_and_removes_the_machines() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 4);
+    let running = Running::start(&space, command(&space, runner, &["--shards", "2"]));
+    wait_until("a trial on each machine", || begun(&space) == 2);
+    running.signal(Signal::INT);
+    wait_until("word of the stop", || running.stderr().contains("stopping: "));
+    running.signal(Signal::INT);
+    running.end().exits(130);
+    assert_eq!(space.run().trials(), 0);
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn machines_are_kept_where_that_was_asked_for() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(1).write(&space);
+    run(&space, runner, &["--keep", "failed"]).exits(0);
+    assert_eq!(machines(&space), [""; 0]);
+    fs::remove_dir_all(space.path("runs")).expect("removed");
+    run(&space, runner, &["--keep", "always"]).exits(0);
+    assert_eq!(machines(&space).len(), 1);
+    assert_eq!(ledger(&space).last().expect("a line").1, "kept");
+    let listed = space.mst(["machines", "list"]).exits(0);
+    assert!(listed.stdout.contains("kept: it was asked for"), "{listed}");
+    let mut reap = space.command(["machines", "reap", &space.run().name(), "--allow-plugin"]);
+    space
+        .finish({
+            reap.arg(runner);
+            reap
+        })
+        .exits(0);
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn a_run_that_asks_something_else_is_not_resumed() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(2).write(&space);
+    run(&space, runner, &[]).exits(0);
+    let name = space.run().name();
+    eval(3).set("trials", json!(2)).write(&space);
+    let mut resume = space.command(["run", "--resume", &name, "--allow-plugin"]);
+    let output = space
+        .finish({
+            resume.arg(runner);
+            resume
+        })
+        .exits(105);
+    insta::assert_snapshot!(output.said(), @"
+    error: the run `[RUN]` asked something else
+      - the eval changed in `trials`
+      - the cases changed: 2 then, 3 now
+    hint: start a new run, or bring back what changed
+    ");
+}
+
+#[test]
+fn variables_for_clients_do_not_go_to_machines() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(1).set("client.pass_env", json!(["HOME"])).write(&space);
+    let output = run(&space, runner, &[]);
+    assert_eq!(output.code, 105, "{output}");
+    assert!(output.stderr.contains("gets variables by `pass_env`"), "{output}");
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn what_passes_over_the_channel_is_in_no_line_of_the_runners() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    let (there, back) = ("marker-to-the-client-4f1d", "marker-from-the-client-9c2e");
+    eval(0)
+        .client(&format!("cat >/dev/null; echo {back}"))
+        .cases([json!({"id": "0", "prompt": there})])
+        .write(&space);
+    let output = run(&space, runner, &["--json"]);
+    assert_eq!(space.run().report_text("0/v/0"), format!("{back}\n"));
+    for event in output.events().into_iter().filter(|event| event["event"] != "summary") {
+        let text = event.to_string();
+        assert!(!text.contains(there) && !text.contains(back), "{text}");
+    }
+    let ledger = fs::read_to_string(space.run().dir().join("machines.jsonl")).expect("reads");
+    assert!(!ledger.contains(there) && !ledger.contains(back), "{ledger}");
+}
+
+#[test]
+fn the_runners_there_are_can_be_listed() {
+    let space = Space::new();
+    insta::assert_snapshot!(space.mst(["runner", "list"]).exits(0).stdout, @"
+    local                up to 1 shards; the trials run in this process
+    mst/runner/docker    up to 256 shards; A container for each shard, by the CLI of docker or podman.
+    ");
+}

@@ -1,0 +1,31 @@
+//! `mst` as a person meets it: the program itself, run in a closed environment, on files and
+//! processes that are really there. What can be shown at a smaller scale is tested in its crate.
+//!
+//! Where the machine lacks something, a test says `skipped: …` and passes; `MST_REQUIRE_GUESTS=1`,
+//! `MST_REQUIRE_PYTHON=1`, `MST_REQUIRE_HUMANEVAL=1`, `MST_REQUIRE_DOCKER=1`, `MST_REQUIRE_SSHD=1` and
+//! `MST_REQUIRE_ROOT=1` make that a failure.
+//!
+//! What a person reads stands here as inline snapshots: `cargo insta review` after a change.
+
+mod client;
+mod config;
+mod dataset;
+mod docker;
+mod help;
+mod hostile;
+mod hostile_dataset;
+mod humaneval;
+mod judge;
+mod killed;
+mod machines;
+mod plugin;
+mod plugin_build;
+mod quickstart;
+mod report;
+mod run;
+mod secrets;
+mod shard_runner;
+mod ssh;
+mod stop;
+mod support;
+mod threshold;

@@ -1,0 +1,68 @@
+//! Runners that carry whole shards, by `tests/guests/shard`.
+
+use std::fs;
+
+use crate::support::{Eval, Output, Space, case, guest, need};
+
+fn run(space: &Space, behaviour: &str, shards: &str) -> Option<Output> {
+    let runner = guest("shard")?;
+    fs::create_dir(space.path("shards")).expect("made");
+    Eval::new().client("cat").cases((0..6).map(|n| case(&n.to_string()))).write(space);
+    let mut command =
+        space.command(["run", "eval.yaml", "--runner", "test/runner/shard", "--shards", shards]);
+    command.arg("--allow-plugin").arg(runner).args(["--runner-option", "base=shards"]);
+    Some(space.finish({
+        command.args(["--runner-option", &format!("behaviour={behaviour}")]);
+        command
+    }))
+}
+
+fn assert_nothing_left(space: &Space) {
+    assert_eq!(fs::read_dir(space.path("shards")).expect("lists").count(), 0);
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+    space.assert_tidy();
+}
+
+#[test]
+fn whole_shards_are_carried_and_gathered() {
+    let space = Space::new();
+    let output = need!(run(&space, "good", "3")).exits(0);
+    let there = space.run();
+    there.assert_whole();
+    assert_eq!(there.trials(), 6, "{output}");
+    assert_eq!(there.record()["collect"], "complete");
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn a_runner_that_starts_no_worker_breaks_its_shard() {
+    let space = Space::new();
+    let output = need!(run(&space, "no-attach", "1")).exits(106);
+    assert!(
+        output.stderr.contains("shard 0 broke: `test/runner/shard`: unavailable: no machine is free"),
+        "{output}"
+    );
+    assert_eq!(space.run().trials(), 0);
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn a_second_worker_is_refused_and_changes_nothing() {
+    let space = Space::new();
+    let output = need!(run(&space, "twice", "1"));
+    assert!(output.stderr.contains("the shard has had its worker"), "{output}");
+    // What the first one did was announced, and did not come back.
+    space.run().assert_whole();
+    assert_nothing_left(&space);
+}
+
+#[test]
+fn results_that_do_not_come_back_are_missing_and_nothing_is_invented() {
+    for behaviour in ["no-results", "error-after"] {
+        let space = Space::new();
+        let output = need!(run(&space, behaviour, "2")).exits(106);
+        assert_eq!(space.run().trials(), 0, "{output}");
+        assert!(output.stdout.contains("6 trials, partial: 6 missing"), "{output}");
+        assert_nothing_left(&space);
+    }
+}

@@ -1,0 +1,108 @@
+//! Machines behind a real sshd, by `examples/plugins/ssh-runner`.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{Eval, Space, case, example, missing, need, wait_until};
+
+/// An sshd of this test's own on the loopback address, with keys that nobody else has.
+struct Sshd {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+fn sshd(space: &Space) -> Option<Sshd> {
+    let keygen = Command::new("ssh-keygen").arg("-?").output().is_ok();
+    if !Path::new(SSHD).exists() || !keygen {
+        missing("SSHD", "there is no sshd, or no ssh-keygen");
+        return None;
+    }
+    for key in ["host", "user"] {
+        let output = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f", &space.text(key)])
+            .output()
+            .expect("ssh-keygen starts");
+        assert!(output.status.success());
+    }
+    fs::copy(space.path("user.pub"), space.path("authorized")).expect("copied");
+    // Free a moment ago: nobody else on the machine is told of it.
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let known = format!("[127.0.0.1]:{port} {}", space.read("host.pub"));
+    space.write("known_hosts", known);
+    space.write(
+        "sshd_config",
+        format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PidFile none\nPasswordAuthentication no\n",
+            space.text("host"),
+            space.text("authorized")
+        ),
+    );
+    fs::set_permissions(space.path("user"), fs::Permissions::from_mode(0o600)).expect("set");
+    // Where Debian's sshd wants to be locked in; its package makes it at boot.
+    let _ = fs::create_dir_all("/run/sshd");
+    let child = Command::new(SSHD)
+        .args(["-D", "-f", &space.text("sshd_config"), "-E", &space.text("sshd.log")])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("sshd starts");
+    let mut sshd = Sshd { child, port };
+    wait_until("sshd", || {
+        if sshd.child.try_wait().expect("it is ours").is_some() {
+            panic!("sshd ended: {}", space.read("sshd.log"));
+        }
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    Some(sshd)
+}
+
+#[test]
+fn shards_over_ssh_give_what_one_process_gives() {
+    let space = Space::new();
+    let sshd = need!(sshd(&space));
+    let runner = need!(example("ssh-runner"));
+    let user = Command::new("id").arg("-un").output().expect("id starts").stdout;
+    let user = String::from_utf8(user).expect("UTF-8");
+    Eval::new().client("cat").cases((0..6).map(|n| case(&n.to_string()))).write(&space);
+    let options = [
+        "host=127.0.0.1".to_owned(),
+        format!("port={}", sshd.port),
+        format!("user={}", user.trim_end()),
+        format!("base={}", space.text("far")),
+        format!("identity={}", space.text("user")),
+        format!("known_hosts={}", space.text("known_hosts")),
+    ];
+    let mut command = space.command([
+        "run",
+        "eval.yaml",
+        "--runner",
+        "example/runner/ssh",
+        "--shards",
+        "2",
+        "--allow-plugin",
+    ]);
+    command.arg(runner);
+    for option in &options {
+        command.args(["--runner-option", option]);
+    }
+    let output = space.finish(command);
+    let there = space.run();
+    there.assert_whole();
+    assert_eq!(there.trials(), 6, "{output}");
+    assert_eq!(there.record()["collect"], "complete", "{output}");
+    assert_eq!(fs::read_dir(space.path("far")).expect("lists").count(), 0);
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+}
