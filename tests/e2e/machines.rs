@@ -339,6 +339,21 @@ fn variables_for_clients_do_not_go_to_machines() {
 }
 
 #[test]
+fn a_clients_machine_does_not_hold_the_expected_answer() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(0)
+        .client("cat >/dev/null; grep -r the-[s]ecret $BASE/*/bundle || echo none")
+        .set("client.env", json!({"BASE": space.text("machines")}))
+        .cases([
+            json!({"id": "0", "prompt": "q", "expected": "the-secret", "metadata": {"hint": "the-secret"}}),
+        ])
+        .write(&space);
+    run(&space, runner, &[]);
+    assert_eq!(space.run().report_text("0/v/0"), "none\n");
+}
+
+#[test]
 fn what_passes_over_the_channel_is_in_no_line_of_the_runners() {
     let runner = need!(example("dir-runner"));
     let space = space();

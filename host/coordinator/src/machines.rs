@@ -25,7 +25,7 @@ use crate::notes::Notes;
 use crate::runner::{Results, Runner, RunnerError, Session, ShardSpec};
 
 /// What a runner gets to end the making of a machine that nobody waits for any more.
-const GIVEN_UP: Duration = Duration::from_secs(10);
+pub(crate) const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// How long a machine may take to say what it is.
 const PROBE: Duration = Duration::from_secs(60);
@@ -269,7 +269,7 @@ impl Staging {
     }
 
     /// Puts both into a bundle; says where the executable is in it.
-    pub(crate) async fn into_bundle(&self, bundle: &Path) -> Result<String, RunnerError> {
+    pub(crate) async fn fill_bundle(&self, bundle: &Path) -> Result<String, RunnerError> {
         self.client_files(bundle).await?;
         let from = self.program(bundle).await?.join(PROGRAM);
         let dir = bundle.join("bin");
@@ -362,6 +362,11 @@ impl Runner for OnMachines {
         let keep = if machine.is_some() { self.keep } else { Keep::Never };
         self.notes.remove(spec, &name, keep, failed, destroy).await
     }
+}
+
+/// What there is to say of a machine whose making got no answer: it may come to be after its removal.
+pub(crate) fn maybe_left() -> RunnerError {
+    RunnerError("its making was cut off, and may still come to something".to_owned())
 }
 
 /// What the making came to, once it came to something.

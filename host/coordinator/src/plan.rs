@@ -76,7 +76,7 @@ pub fn write_bundles(
                     .iter()
                     .map(|key| Planned { variant: key.variant.clone(), index: key.index, attempt: 0 })
                     .collect(),
-                case: stored.case,
+                case: stored.case.for_client(),
             })?;
             bundle.plan.trials.extend(missing);
         }
@@ -144,6 +144,15 @@ mod tests {
             .collect();
         assert_eq!(shards, [0, 0, 3, 0, 2, 2]);
         assert_eq!(shard_of(&"a".parse().expect("id"), 1), 0);
+    }
+
+    #[test]
+    fn a_bundle_does_not_hold_what_is_the_judges() {
+        let case =
+            r#"{"id":"a","prompt":[],"tags":["t"],"expected":"the answer","metadata":{"k":"the answer"}}"#;
+        let case: mst_model::Case = serde_json::from_str(case).expect("a case");
+        let text = serde_json::to_string(&case.for_client()).expect("writes");
+        assert_eq!(text, r#"{"id":"a","prompt":[],"tags":["t"]}"#);
     }
 
     #[test]

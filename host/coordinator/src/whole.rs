@@ -13,8 +13,9 @@ use mst_model::RunId;
 use mst_model::ledger::LedgerEvent;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::machines::{Keep, Staging, Started, mint};
+use crate::machines::{GIVEN_UP, Keep, Staging, Started, maybe_left, mint};
 use crate::notes::Notes;
 use crate::runner::{Results, Runner, RunnerError, Session, ShardSpec};
 
@@ -72,7 +73,8 @@ pub struct OnShards {
 /// A shard that a runner carries.
 struct UnderWay {
     name: String,
-    call: JoinHandle<Result<(), RunnerError>>,
+    /// None where it was seen to end.
+    call: Option<JoinHandle<Result<(), RunnerError>>>,
     over: oneshot::Sender<Spoken>,
     /// Whether it handed on a worker.
     attached: bool,
@@ -93,7 +95,7 @@ impl OnShards {
 impl Runner for OnShards {
     async fn start(&self, spec: &ShardSpec) -> Result<Session, RunnerError> {
         let name = mint(&spec.run, spec.shard)?;
-        let program = self.staging.into_bundle(&spec.bundle).await?;
+        let program = self.staging.fill_bundle(&spec.bundle).await?;
         let results = spec.staging.clone();
         let made = results.clone();
         tokio::task::spawn_blocking(move || std::fs::create_dir_all(made))
@@ -101,7 +103,6 @@ impl Runner for OnShards {
             .map_err(io::Error::other)
             .and_then(|made| made)
             .map_err(|error| RunnerError(format!("no directory for the results: {error}")))?;
-        self.notes.note(spec.shard, &name, LedgerEvent::Intent).await?;
         let (attached, worker) = oneshot::channel();
         let (over, is_over) = oneshot::channel();
         let attach: Attachment = Box::new(move |started| {
@@ -120,9 +121,13 @@ impl Runner for OnShards {
             program,
             results: results.clone(),
         };
-        let shards = self.shards.clone();
-        let call = tokio::spawn(async move { shards.run(whole, attach).await });
-        self.under_way().insert(spec.shard, UnderWay { name, call, over, attached: false });
+        let (shards, notes, shard) = (self.shards.clone(), self.notes.clone(), spec.shard);
+        // The intent is the call's, so that a shard which is given up meanwhile has both or neither.
+        let call = tokio::spawn(async move {
+            notes.note(shard, &whole.name, LedgerEvent::Intent).await?;
+            shards.run(whole, attach).await
+        });
+        self.under_way().insert(shard, UnderWay { name, call: Some(call), over, attached: false });
         let Ok(Started { from, to, ended }) = worker.await else {
             // The runner returned, or broke, before it attached a worker.
             return Err(match self.take(spec.shard).await {
@@ -138,43 +143,50 @@ impl Runner for OnShards {
     }
 
     async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
-        let Some(UnderWay { name, mut call, over, attached }) = self.under_way().remove(&spec.shard) else {
+        let Some(UnderWay { name, call, over, attached }) = self.under_way().remove(&spec.shard) else {
             return Ok(());
         };
-        if !attached {
-            // Given up while the runner still made something.
-            call.abort();
-        }
         // Nobody waits for it where no worker was attached.
         let _ = over.send(if failed { Spoken::Partial } else { Spoken::Complete });
-        let ended = match tokio::time::timeout(BRING, &mut call).await {
-            Ok(Ok(ended)) => ended,
-            Ok(Err(error)) if error.is_cancelled() => Ok(()),
-            Ok(Err(error)) => Err(RunnerError(format!("mst failed: {error}"))),
-            Err(_) => {
-                call.abort();
-                Err(RunnerError(format!("the runner did not end within {} s of its worker", BRING.as_secs())))
-            }
+        let patience = if attached { BRING } else { GIVEN_UP };
+        let mut cut_off = false;
+        let ended = match call {
+            None => Ok(()),
+            Some(mut call) => match timeout(patience, &mut call).await {
+                // Given up before it had a worker, it has nothing to say that was not said.
+                Ok(_) if !attached => Ok(()),
+                Ok(Ok(ended)) => ended,
+                Ok(Err(error)) => Err(RunnerError(format!("mst failed: {error}"))),
+                Err(_) => {
+                    call.abort();
+                    cut_off = !attached;
+                    Err(RunnerError(format!("the runner did not end within {} s", patience.as_secs())))
+                }
+            },
         };
-        let removed =
-            self.notes.remove(spec, &name, self.keep, failed, self.shards.destroy(&spec.run, &name)).await;
-        ended.and(removed)
+        let destroy = async {
+            self.shards.destroy(&spec.run, &name).await?;
+            if cut_off { Err(maybe_left()) } else { Ok(()) }
+        };
+        let removed = self.notes.remove(spec, &name, self.keep, failed, destroy).await;
+        match (ended, removed) {
+            (Err(ended), Err(removed)) => Err(RunnerError(format!("{ended}; {removed}"))),
+            (ended, removed) => ended.and(removed),
+        }
     }
 }
 
 impl OnShards {
     /// The end of a call that attached nothing. The shard stays known: `end` cleans up after it.
     async fn take(&self, shard: u32) -> Result<(), RunnerError> {
-        let Some(UnderWay { name, call, over, attached }) = self.under_way().remove(&shard) else {
-            return Ok(());
-        };
-        let ended = match call.await {
-            Ok(ended) => ended,
-            Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
-        };
-        let call = tokio::spawn(async { Ok(()) });
-        self.under_way().insert(shard, UnderWay { name, call, over, attached });
-        ended
+        let call = self.under_way().get_mut(&shard).and_then(|shard| shard.call.take());
+        match call {
+            None => Ok(()),
+            Some(call) => match call.await {
+                Ok(ended) => ended,
+                Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
+            },
+        }
     }
 }
 

@@ -54,6 +54,7 @@ pub struct CaseWork {
     pub sha256: Digest,
     /// Its trials, in dispatch order.
     pub trials: Vec<Planned>,
-    /// The case.
+    /// The case without `expected` and `metadata`, which are the judges': a client could look
+    /// for them where its worker lives. The digest is of the whole case.
     pub case: Case,
 }

@@ -71,6 +71,11 @@ impl Case {
         Digest::of_json(self)
     }
 
+    /// The case without what is the judges' alone.
+    pub fn for_client(self) -> Case {
+        Case { expected: None, metadata: Map::new(), ..self }
+    }
+
     /// The prompt as one text: a lone message as it is, several each under its role's name.
     pub fn prompt_text(&self) -> String {
         match &self.prompt[..] {
