@@ -136,7 +136,7 @@ fn a_program_that_is_not_there_is_an_instruments_error_and_says_where_it_looked(
     -- stdout
 
     [RUN]
-    1 cases, 5 trials, complete
+    1 case, 5 trials, complete
 
      variant         judge  passed  failed  instrument errors  missing                  pass rate
      by-name         text        0       0                  1        0                          –
@@ -157,7 +157,7 @@ fn a_program_that_is_not_there_is_an_instruments_error_and_says_where_it_looked(
              first at a no-interpreter #0
     -- stderr
     run [RUN] in runs/[RUN]
-    1 cases
+    1 case
     collect 1/5 a by-name #0: instrument error
     collect 2/5 a by-path #0: instrument error
     collect 3/5 a no-program #0: instrument error

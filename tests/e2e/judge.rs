@@ -136,7 +136,7 @@ fn a_check_past_its_deadline_is_an_instruments_error_and_gone() {
     insta::assert_snapshot!(output.stdout, @"
 
     [RUN]
-    1 cases, 1 trials, complete
+    1 case, 1 trial, complete
 
      variant  judge  passed  failed  instrument errors  missing  pass rate
      v        check       0       0                  1        0          –

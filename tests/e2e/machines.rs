@@ -380,3 +380,14 @@ fn the_runners_there_are_can_be_listed() {
     mst/runner/docker    up to 256 shards; A container for each shard, by the CLI of docker or podman.
     ");
 }
+
+#[test]
+fn a_case_with_a_long_or_wicked_id_comes_back_like_any_other() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    let ids = ["x".repeat(200), "../../x".to_owned(), "CON".to_owned(), "é ü/~+=%".to_owned()];
+    eval(0).cases(ids.iter().map(|id| case(id))).write(&space);
+    let output = run(&space, runner, &["--shards", "2"]);
+    assert_eq!(space.run().trials(), 4, "{output}");
+    space.run().assert_whole();
+}

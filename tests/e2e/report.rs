@@ -76,7 +76,7 @@ fn a_damaged_file_is_named_and_never_a_missing_trial() {
     insta::assert_snapshot!(report().exits(106).stdout, @"
 
     [RUN]
-    2 cases, 2 trials, partial: 1 missing; 1 incomplete cases are left out of the rates
+    2 cases, 2 trials, partial: 1 missing; 1 incomplete case is left out of the rates
 
      variant  judge  passed  failed  instrument errors  missing                  pass rate
      v        text        1       0                  0        1  100.0 % [20.7 %, 100.0 %]
@@ -95,7 +95,7 @@ fn a_grade_of_another_transcript_does_not_count() {
     insta::assert_snapshot!(space.mst(["report", &run.name()]).exits(106).stdout, @"
 
     [RUN]
-    1 cases, 1 trials, complete
+    1 case, 1 trial, complete
 
      variant  judge  passed  failed  instrument errors  missing  not graded  pass rate
      v        text        0       0                  0        0           1          –

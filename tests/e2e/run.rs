@@ -88,7 +88,7 @@ fn two_variants_are_two_arms() {
     insta::assert_snapshot!(output.stdout, @"
 
     [RUN]
-    1 cases, 3 trials, complete
+    1 case, 3 trials, complete
 
      variant  judge  passed  failed  instrument errors  missing                  pass rate
      own      text        1       0                  0        0  100.0 % [20.7 %, 100.0 %]

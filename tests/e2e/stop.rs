@@ -67,7 +67,7 @@ fn twice(signal: Signal) {
     let (space, running) = start(client, "1");
     wait_until("a trial", || space.path("gate/pid-0").exists());
     running.signal(signal);
-    wait_until("word of the stop", || running.stderr().contains("waiting for 1 trials"));
+    wait_until("word of the stop", || running.stderr().contains("waiting for 1 trial"));
     running.signal(signal);
     let output = running.end().exits(130);
     assert!(output.stderr.contains("ending what runs"), "{output}");

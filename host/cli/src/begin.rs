@@ -30,6 +30,7 @@ pub(crate) async fn create(
 ) -> Result<Begun, Failure> {
     let now = Timestamp::now();
     let id = new_run_id(now, random()?);
+    let were_there = runs.exists();
     let run = make(runs, &id)?;
     let written = match cases(ready, &run, stop, progress).await {
         Ok(cases) => record(id, now, ready, cases).and_then(|record| {
@@ -45,7 +46,9 @@ pub(crate) async fn create(
             // Nothing was started: nothing is left. A directory that can't be removed does not
             // hide why.
             let _ = run.discard();
-            let _ = std::fs::remove_dir(runs);
+            if !were_there {
+                let _ = std::fs::remove_dir(runs);
+            }
             Err(failure)
         }
     }
@@ -71,7 +74,7 @@ pub(crate) async fn resume(
 /// Takes up the run in `path` for writing, and reads its record.
 pub(crate) fn open(path: &Path) -> Result<(RunWriter, RunRecord), Failure> {
     let failed = |error: &mst_store::StoreError| {
-        let failure = Failure::because(format!("can't resume `{}`", path.display()), error);
+        let failure = Failure::because(format!("can't take up the run `{}`", path.display()), error);
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,

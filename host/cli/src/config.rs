@@ -57,9 +57,12 @@ fn parse(path: &Path, text: &str) -> Result<Value, Failure> {
         failure
     };
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("yaml" | "yml") => {
-            serde_saphyr::from_str(text).map_err(|error| failed("YAML", error.to_string()))
-        }
+        Some("yaml" | "yml") => serde_saphyr::from_str(text).map_err(|error| {
+            // In this file's words: the reader's own name its input and its options.
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let text = error.to_string().replace("<input>", &name);
+            failed("YAML", text.replace(", set DuplicateKeyPolicy in Options if acceptable", ""))
+        }),
         Some("json") => {
             strict_json::from_slice(text.as_bytes()).map_err(|error| failed("JSON", error.to_string()))
         }

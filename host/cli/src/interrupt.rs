@@ -1,15 +1,16 @@
-//! Ctrl-C and SIGTERM: the first starts nothing new, the second ends what runs.
+//! Ctrl-C, SIGTERM, and SIGHUP where the terminal goes: the first starts nothing new, the second ends what runs.
 
 use mst_coordinator::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::Failure;
 
-/// Listens for both signals as long as the runtime lives, and says each stop on stderr.
+/// Listens for the signals as long as the runtime lives, and says each stop on stderr.
 pub(crate) fn listen(say: impl Fn(&str) + Send + 'static) -> Result<Stop, Failure> {
     let failed = |error: std::io::Error| Failure::because("can't listen for signals", &error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     let stop = Stop::default();
     let told = stop.clone();
     tokio::spawn(async move {
@@ -17,6 +18,7 @@ pub(crate) fn listen(say: impl Fn(&str) + Send + 'static) -> Result<Stop, Failur
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
             }
             if !told.finish.is_cancelled() {
                 say("stopping: nothing new starts, what runs may end; once more to end it now");

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::error::Failure;
 
 /// How long each call to a runner may take. Making a machine is also bound by the eval's
-/// provisioning deadline.
+/// deadline for machines.
 const CREATE: Duration = Duration::from_secs(600);
 const COPY: Duration = Duration::from_secs(600);
 const DESTROY: Duration = Duration::from_secs(120);

@@ -24,6 +24,7 @@ use crate::plugins::Plugins;
 pub(crate) const LOCAL: &str = "local";
 
 /// A runner, chosen and checked; nothing is made yet.
+#[derive(Clone)]
 pub(crate) struct Chosen {
     pub(crate) uses: RunnerUse,
     /// None for `local`.
@@ -159,12 +160,8 @@ impl Loaded {
         self,
         run: &RunWriter,
         keep: Keep,
-        eval: &Eval,
-        eval_dir: &Path,
+        staging: Staging,
     ) -> Result<Arc<dyn Runner>, Failure> {
-        let executable = std::env::current_exe()
-            .map_err(|error| Failure::because("mst can't find its own executable", &error))?;
-        let staging = Staging::new(executable, client_files(eval, eval_dir)?);
         let notes = Notes(run.ledger().map_err(|error| Failure::from_error(&error))?);
         Ok(match self {
             Loaded::Machines(machines) => {
@@ -174,6 +171,13 @@ impl Loaded {
             Loaded::Shards(shards) => Arc::new(OnShards::new(Arc::new(shards), notes, keep, staging)),
         })
     }
+}
+
+/// What workers on machines need: this executable, and the clients' programs.
+pub(crate) fn staging(eval: &Eval, eval_dir: &Path) -> Result<Staging, Failure> {
+    let executable = std::env::current_exe()
+        .map_err(|error| Failure::because("mst can't find its own executable", &error))?;
+    Ok(Staging::new(executable, client_files(eval, eval_dir)?))
 }
 
 /// The programs that clients name by a relative path: they go to the machines with the bundle.
@@ -202,7 +206,15 @@ fn client_files(eval: &Eval, eval_dir: &Path) -> Result<Vec<(String, PathBuf)>, 
                 ),
             )
         })?;
-        files.insert(path.to_owned(), eval_dir.join(path));
+        let from = eval_dir.join(path);
+        if !from.is_file() {
+            return Err(Failure::new(format!(
+                "the client of `{}` is no file: `{}`",
+                variant.id,
+                from.display()
+            )));
+        }
+        files.insert(path.to_owned(), from);
     }
     Ok(files.into_iter().collect())
 }

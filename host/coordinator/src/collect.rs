@@ -96,7 +96,7 @@ pub async fn collect(
             run: run.clone(),
             staging: staging.clone(),
             mst: record.mst.to_string(),
-            provision: record.eval.deadlines.provision.0,
+            machine_time: record.eval.deadlines.machine.0,
             room: room.clone(),
             stop: stop.clone(),
             events: events.clone(),

@@ -35,6 +35,18 @@ const FETCH: Duration = Duration::from_secs(900);
 
 type Ended = Pin<Box<dyn Future<Output = Result<(), String>> + Send + Sync>>;
 
+/// The worker itself, until it is known how it ended.
+struct Worker(Option<Ended>);
+
+impl Worker {
+    /// How it ended, once; none where that is not known within `limit`, or was told before.
+    async fn ended(&mut self, limit: Duration) -> Option<Result<(), String>> {
+        let ended = timeout(limit, self.0.as_mut()?).await.ok()?;
+        self.0 = None;
+        Some(ended)
+    }
+}
+
 /// The ways out of a conversation.
 struct Ways {
     /// To the worker. Each message answers one of its own or is said once, so that the plan bounds
@@ -62,14 +74,15 @@ impl Driver {
         conversation: &mut Conversation,
         record: &mut ShardRecord,
     ) -> Talked {
-        let Session { from_worker, to_worker, results, mut ended, machine: _ } = session;
+        let Session { from_worker, to_worker, results, ended, machine: _ } = session;
+        let mut worker = Worker(Some(ended));
         let (say, said) = mpsc::unbounded_channel();
         let (keep, mut announced) = mpsc::unbounded_channel();
         let over = CancellationToken::new();
         let ways = Ways { say, keep, over: over.clone() };
 
         let talking = async {
-            let listening = self.listen(from_worker, &mut ended, ways, conversation, record);
+            let listening = self.listen(from_worker, &mut worker, ways, conversation, record);
             guarded(talk(listening, to_worker, said)).await.flatten()
         };
         let work = async {
@@ -78,19 +91,17 @@ impl Driver {
                 let waiting = std::iter::from_fn(|| announced.try_recv().ok()).collect();
                 return Talked { how, waiting };
             }
-            let mut keeping = pin!(self.keep(&*results, announced, &over));
-            let how = tokio::select! {
-                biased;
-                // It ends before the talk does only by failing.
-                kept = &mut keeping => kept,
-                talked = talking => talked.and(keeping.await),
-            };
-            Talked { how, waiting: Vec::new() }
+            // The channel to `keep` closes with the talk, and what it was told by then it keeps.
+            let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, &over));
+            Talked { how: talked.and(kept), waiting: Vec::new() }
         };
-        tokio::select! {
+        let talked = tokio::select! {
             talked = work => talked,
             never = self.watch(&over) => match never {},
-        }
+        };
+        // Its stdin has ended, by which it ends its clients; dropped at once it could not.
+        worker.ended(GRACE).await;
+        talked
     }
 
     /// Says when a cancelled shard has had its time.
@@ -104,7 +115,7 @@ impl Driver {
     async fn listen(
         &self,
         mut from: impl AsyncRead + Unpin,
-        ended: &mut Ended,
+        worker: &mut Worker,
         ways: Ways,
         conversation: &mut Conversation,
         record: &mut ShardRecord,
@@ -117,7 +128,7 @@ impl Driver {
         let (began, mut heard) = (Instant::now(), Instant::now());
         loop {
             let (since, patience) =
-                if conversation.greeting() { (began, self.provision) } else { (heard, SILENCE) };
+                if conversation.greeting() { (began, self.machine_time) } else { (heard, SILENCE) };
             tokio::select! {
                 // What has come counts before the clock does: a host that was slow itself must not
                 // take that for silence.
@@ -140,7 +151,7 @@ impl Driver {
                 read = from.read(&mut buffer) => {
                     let read = read.map_err(|error| format!("the way from its worker broke: {error}"))?;
                     if read == 0 {
-                        return Err(cut_off(&lines, ended).await);
+                        return Err(cut_off(&lines, worker).await);
                     }
                     heard = Instant::now();
                     lines.push(&buffer[..read]).map_err(|error| error.to_string())?;
@@ -178,17 +189,20 @@ impl Driver {
         }
     }
 
-    /// Keeps what was announced, in its order, until there is no more or one can't be kept.
+    /// Keeps what was announced, in its order, until there is no more. One that can't be kept is
+    /// missing, and takes no other with it; the first such says why the shard is broken.
     async fn keep(
         &self,
         results: &dyn Results,
         mut announced: UnboundedReceiver<TrialDone>,
         over: &CancellationToken,
     ) -> Result<(), String> {
+        let mut kept = Ok(());
         while let Some(done) = announced.recv().await {
-            self.store(results, done, over).await?;
+            let stored = self.store(results, done, over).await;
+            kept = kept.and(stored);
         }
-        Ok(())
+        kept
     }
 
     /// Fetches a trial, checks it and moves it into the run.
@@ -198,7 +212,7 @@ impl Driver {
         done: TrialDone,
         over: &CancellationToken,
     ) -> Result<(), String> {
-        let TrialDone { trial, status, path, sha256, .. } = done;
+        let TrialDone { trial, path, sha256, .. } = done;
         check_path(&path).map_err(|error| format!("`trial` for {trial}: {error}"))?;
         let fetched = tokio::select! {
             biased;
@@ -218,7 +232,9 @@ impl Driver {
             kept
         });
         match kept.await {
-            Ok(Ok(_)) => {
+            Ok(Ok(transcript)) => {
+                // As the transcript has it, which was checked, and not as the worker said it.
+                let status = transcript.outcome.status;
                 self.events.say(Event::TrialStored { trial, status });
                 Ok(())
             }
@@ -284,8 +300,8 @@ async fn speak(mut to: impl AsyncWrite + Unpin, mut said: UnboundedReceiver<From
 }
 
 /// Why the way from the worker ended before `done`: in its own words, where it has any.
-async fn cut_off(lines: &Lines, ended: &mut Ended) -> String {
-    if let Ok(Err(why)) = timeout(GRACE, ended).await {
+async fn cut_off(lines: &Lines, worker: &mut Worker) -> String {
+    if let Some(Err(why)) = worker.ended(GRACE).await {
         return format!("its worker failed: {why}");
     }
     match lines.end() {

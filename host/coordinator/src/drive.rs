@@ -27,7 +27,7 @@ pub(crate) struct Driver {
     /// The coordinator's version.
     pub(crate) mst: String,
     /// How long a worker's start may take, and how long its `hello`.
-    pub(crate) provision: Duration,
+    pub(crate) machine_time: Duration,
     /// How many shards may be started at a time.
     pub(crate) room: Arc<Semaphore>,
     pub(crate) stop: Stop,
@@ -103,12 +103,12 @@ impl Driver {
         tokio::select! {
             biased;
             () = self.stop.asked() => Started::Stopped,
-            session = timeout(self.provision, guarded(runner.start(spec))) => match session {
+            session = timeout(self.machine_time, guarded(runner.start(spec))) => match session {
                 Ok(Ok(Ok(session))) => Started::Session(session),
                 Ok(Ok(Err(error))) => Started::Failed(error.to_string()),
                 Ok(Err(panic)) => Started::Failed(panic),
                 Err(_) => {
-                    let limit = self.provision.as_secs();
+                    let limit = self.machine_time.as_secs();
                     Started::Failed(format!("its worker was not started within {limit} s"))
                 }
             },

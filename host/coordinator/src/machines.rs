@@ -316,8 +316,9 @@ pub(crate) fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
 #[async_trait]
 impl Runner for OnMachines {
     async fn start(&self, spec: &ShardSpec) -> Result<Session, RunnerError> {
-        let machine = self.machine(spec).await?;
+        // What is missing here is said before there is a machine.
         self.staging.client_files(&spec.bundle).await?;
+        let machine = self.machine(spec).await?;
         let at = |name: &str| format!("{}/{name}", machine.root);
         let (bundle, results) = (at("bundle"), at("results"));
         self.machines.copy_to(&spec.run, &machine, &spec.bundle, &bundle).await?;
@@ -351,12 +352,7 @@ impl Runner for OnMachines {
         let handle = machine.as_ref().map(|machine| &machine.handle);
         let destroy = async {
             self.machines.destroy(&spec.run, &name, handle).await?;
-            if cut_off {
-                return Err(RunnerError(
-                    "its making was cut off, and may still come to something".to_owned(),
-                ));
-            }
-            Ok(())
+            if cut_off { Err(maybe_left()) } else { Ok(()) }
         };
         // What nobody has seen can't be looked at.
         let keep = if machine.is_some() { self.keep } else { Keep::Never };

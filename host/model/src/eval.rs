@@ -146,7 +146,9 @@ fn sixteen_mib() -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Deadlines {
-    /// Making the workspace.
+    /// Making a shard's machine and starting its worker there.
+    pub machine: Span,
+    /// Making a trial's workspace.
     pub provision: Span,
     /// The client. At its deadline it is killed and graded on what it left.
     pub client: Span,
@@ -161,6 +163,7 @@ pub struct Deadlines {
 impl Default for Deadlines {
     fn default() -> Self {
         Deadlines {
+            machine: Span::secs(600),
             provision: Span::secs(120),
             client: Span::secs(600),
             scoring: Span::secs(180),
@@ -344,7 +347,18 @@ mod tests {
             ["`variants[1].id`: two variants are called `a`"]
         );
         assert_eq!(said(|v| v["trials"] = json!(0)), ["`trials`: 0 is less than the minimum of 1"]);
-        assert_eq!(said(|v| v["deadlines"] = json!({"client": "soon"})).len(), 1);
+        assert_eq!(
+            said(|v| v["deadlines"] = json!({"client": "soon"})),
+            [
+                "`deadlines.client`: `soon` is no length of time: write a number and a unit, as `90s`, `10m` or `1h 30m`; at least `1ms`, at most `30days`"
+            ]
+        );
+        assert_eq!(
+            said(|v| v["variants"][0]["id"] = json!("A b")),
+            [
+                "`variants[0].id`: `A b` is no variant name: it must be 1 to 64 of `a-z`, `0-9` and `-`, and start with a letter or digit"
+            ]
+        );
         assert_eq!(
             said(|v| v["variants"][0]["env"] = json!({"MST_TRIAL": "7"})),
             [

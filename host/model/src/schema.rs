@@ -134,14 +134,31 @@ pub fn with_defaults(schema: &Value, options: &Map<String, Value>) -> Map<String
 
 /// Reads `value` as a `T` after holding it to `T`'s schema.
 pub fn read<T: JsonSchema + DeserializeOwned>(value: &Value) -> Result<T, Vec<Problem>> {
-    let whole = |message: String| vec![Problem { at: String::new(), message, hint: None }];
     let schema = schemars::schema_for!(T);
-    let problems = check(schema.as_value(), value).map_err(|error| whole(error.to_string()))?;
-    if !problems.is_empty() {
-        return Err(problems);
+    let problems = match check(schema.as_value(), value) {
+        Ok(problems) => problems,
+        Err(error) => {
+            return Err(vec![Problem { at: String::new(), message: error.to_string(), hint: None }]);
+        }
+    };
+    // A pattern is for editors; the type that it describes says in words what is wrong.
+    let (patterns, others): (Vec<_>, Vec<_>) =
+        problems.into_iter().partition(|problem| problem.message.contains(" does not match "));
+    if !others.is_empty() {
+        return Err(others);
     }
     // What a schema can't say (a length of time, an id's parts) is said by the types.
-    T::deserialize(value).map_err(|error| whole(error.to_string()))
+    match serde_path_to_error::deserialize(value) {
+        Ok(_) if !patterns.is_empty() => Err(patterns),
+        Ok(read) => Ok(read),
+        Err(error) => {
+            let at = match error.path().to_string() {
+                whole if whole == "." => String::new(),
+                path => path,
+            };
+            Err(vec![Problem { at, message: bounded(&error.inner().to_string()), hint: None }])
+        }
+    }
 }
 
 /// The key of `known` that `key` was probably meant to be.

@@ -1,12 +1,12 @@
 //! The sandbox that plugins run in.
 //!
 //! For: compiling and caching components, linking what a plugin may call, holding every bound,
-//! and calling the guests' functions.
-//! Not for: reading a plugin's file or manifest (`mst-plugin`), deciding what an eval runs, or
-//! starting programs. What a plugin may reach beyond its own memory comes in through the traits
-//! [`Evidence`], [`Workspace`] and [`LogSink`], so that whoever drives a plugin decides where a
+//! calling the guests' functions, and starting a runner's programs from its manifest's templates.
+//! Not for: reading a plugin's file or manifest (`mst-plugin`), or deciding what an eval runs.
+//! What else a plugin may reach beyond its own memory comes in through the traits [`Evidence`],
+//! [`Workspace`], [`Attach`] and [`LogSink`], so that whoever drives a plugin decides where a
 //! call ends.
-//! Must never know: runs, shards, terminals, the environment.
+//! Must never know: a run's directory, mst.shard/v1, terminals, the environment.
 //!
 //! Architecture invariant: no other crate names wasmtime, and every function that a guest can
 //! import, WASI's apart, passes [`broker::Broker::pass`] before it acts.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mst_plugin::template::SlotType;
 use mst_plugin::{CommandTemplate, HostValues, Stdin};
 use mst_process::{Exit, Running, Spec, resolve_program};
 use wasmtime::component::Resource;
@@ -16,6 +17,9 @@ use crate::guest::Guest;
 
 /// How long the end of a program may take to be sure of.
 const CLEANUP: Duration = Duration::from_secs(10);
+
+/// What a program that saw a directory of the host's may say on stderr, in bytes.
+const MAX_WORDS: u64 = 2048;
 
 /// What a runner's programs find around them, beside what their template names.
 #[derive(Debug, Clone, Default)]
@@ -127,6 +131,18 @@ impl process::Host for Guest {
             Ok(filled) => filled,
             Err(error) => return Ok(Err(error)),
         };
+        let invalid = |what: &str| Ok(Err(types::Error::Invalid(format!("template `{template}` {what}"))));
+        let has = |wanted: &[SlotType]| command.template.slots().any(|slot| wanted.contains(&slot.kind));
+        // What a command on a machine says (frames, transcripts) is the host's alone.
+        if has(&[SlotType::CommandArgs, SlotType::CommandShell]) {
+            return invalid("takes a command of the host's: it can be started, and not run");
+        }
+        // What lies in a directory of the host's is not the plugin's to read: how the program
+        // ended, and a few words on why, is all that comes back.
+        if has(&[SlotType::HostDir]) {
+            spec.max_stdout_bytes = 0;
+            spec.max_stderr_bytes = spec.max_stderr_bytes.min(MAX_WORDS);
+        }
         if let Some(bytes) = stdin {
             if command.stdin != Stdin::Plugin {
                 return Ok(Err(types::Error::Invalid(format!("template `{template}` takes no stdin"))));

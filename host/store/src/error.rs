@@ -141,6 +141,16 @@ pub enum StoreError {
         /// The thing.
         path: PathBuf,
     },
+    /// A file whose size is not what it should be at the most, or what the transcript says.
+    #[error("`{}` has {found} bytes, where {expected} are admitted", .path.display())]
+    WrongSize {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
     /// A file in a trial's directory that its transcript does not list.
     #[error("`{}` is not listed in its trial's transcript", .path.display())]
     Unlisted {

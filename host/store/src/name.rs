@@ -8,9 +8,9 @@
 //!   character of a name that Windows keeps for a device.
 //! - A name with capitals gets `=` and, in hexadecimal, which of its letters they are (bit 0 is
 //!   the first letter), for a file system may hold `Ab` and `aB` to be one name.
-//! - A name longer than 150 bytes is cut, and gets `~` and 16 digits of the id's SHA-256.
+//! - A name longer than 150 bytes is cut, and gets `+` and 16 digits of the id's SHA-256.
 //!
-//! `%`, `=` and `~` are escaped themselves, so two names that differ in no more than their
+//! `%`, `=` and `+` are escaped themselves, so two names that differ in no more than their
 //! letters' case come from one id; only between two cut names do 64 bits of SHA-256 stand for
 //! that. [`CasesWriter`](crate::CasesWriter) refuses a dataset in which they are not enough.
 
@@ -76,7 +76,7 @@ pub(crate) fn component(text: &str) -> String {
         end = percent;
     }
     name.truncate(end);
-    name.push('~');
+    name.push('+');
     name.push_str(&Digest::of(text.as_bytes()).hex()[..HASH_DIGITS]);
     name
 }
@@ -165,7 +165,7 @@ mod tests {
             escaped(&"x".repeat(200)).to_ascii_lowercase(),
             escaped(&"X".repeat(200)).to_ascii_lowercase()
         );
-        assert!(escaped(&"é".repeat(128)).contains("%A9~"));
+        assert!(escaped(&"é".repeat(128)).contains("%A9+"));
     }
 
     proptest! {
@@ -174,10 +174,10 @@ mod tests {
             prop_assume!(id.len() <= CaseId::MAX_BYTES);
             let name = escaped(&id);
             prop_assert!(!name.is_empty() && name.len() <= MAX_BYTES);
-            prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-%=~".contains(&byte)));
+            prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-%=+".contains(&byte)));
             prop_assert!(!name.starts_with('.') && !name.ends_with('.'));
             prop_assert!(!is_device(&name));
-            match name.rsplit_once('~') {
+            match name.rsplit_once('+') {
                 Some((_, hash)) => prop_assert_eq!(hash, &Digest::of(id.as_bytes()).hex()[..16]),
                 None => prop_assert_eq!(unescape(&name), id.as_bytes()),
             }
@@ -185,8 +185,8 @@ mod tests {
 
         #[test]
         fn ids_of_few_letters_meet_only_themselves(
-            a in "[aA.%=~1/ ]{1,12}",
-            b in "[aA.%=~1/ ]{1,12}",
+            a in "[aA.%=+1/ ]{1,12}",
+            b in "[aA.%=+1/ ]{1,12}",
         ) {
             prop_assert_eq!(a == b, escaped(&a).eq_ignore_ascii_case(&escaped(&b)));
         }

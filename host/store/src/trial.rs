@@ -1,7 +1,7 @@
 //! A finished trial's directory, read back.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -11,6 +11,9 @@ use mst_model::{Digest, TrialKey};
 
 use crate::layout::{FILES, REPORT, STDERR, TRANSCRIPT};
 use crate::{Result, StoreError, json, tree};
+
+/// The largest `transcript.json` that is believed, in bytes: it lists 10,000 files at most.
+const MAX_TRANSCRIPT: u64 = 64 << 20;
 
 /// The transcript in a trial's directory and the digest of its file; none where there is none.
 pub fn read_transcript(dir: &Path) -> Result<Option<(Transcript, Digest)>> {
@@ -39,22 +42,38 @@ pub(crate) fn read_for(dir: &Path, key: &TrialKey) -> Result<Option<(Transcript,
 /// that it lists is there byte for byte, and there is nothing else. Reads every byte.
 pub fn verify_trial(dir: &Path, key: &TrialKey) -> Result<(Transcript, Digest)> {
     let missing = |relative: &str| StoreError::Missing { path: dir.join(relative) };
+    // Before it is opened: a link could lead anywhere, `/dev/zero` too, and a FIFO never ends.
+    let path = dir.join(TRANSCRIPT);
+    match fs::symlink_metadata(&path) {
+        Ok(found) if !found.is_file() => return Err(StoreError::NotPlain { path }),
+        Ok(found) if found.len() > MAX_TRANSCRIPT => {
+            return Err(StoreError::WrongSize { path, found: found.len(), expected: MAX_TRANSCRIPT });
+        }
+        _ => {}
+    }
     let (transcript, digest) = read_for(dir, key)?.ok_or_else(|| missing(TRANSCRIPT))?;
     let streams = [(REPORT, &transcript.report), (STDERR, &transcript.stderr)];
-    let mut listed: BTreeMap<String, Digest> = streams
+    let mut listed: BTreeMap<String, (Digest, u64)> = streams
         .into_iter()
-        .filter_map(|(name, stream)| Some((name.to_owned(), stream.as_ref()?.sha256)))
+        .filter_map(|(name, stream)| {
+            stream.as_ref().map(|stream| (name.to_owned(), (stream.sha256, stream.size_bytes)))
+        })
         .collect();
     for entry in &transcript.files {
-        listed.insert(format!("{FILES}/{}", entry.path), entry.sha256);
+        listed.insert(format!("{FILES}/{}", entry.path), (entry.sha256, entry.size_bytes));
     }
     tree::files(dir, |relative, path| {
         if relative == TRANSCRIPT {
             return Ok(());
         }
-        let Some(expected) = listed.remove(relative) else {
+        let Some((expected, size)) = listed.remove(relative) else {
             return Err(StoreError::Unlisted { path: path.to_owned() });
         };
+        // Before it is read: a hole of a terabyte costs its maker nothing.
+        let length = fs::symlink_metadata(path).map_err(StoreError::io("read", path))?.len();
+        if length != size {
+            return Err(StoreError::WrongSize { path: path.to_owned(), found: length, expected: size });
+        }
         let found = digest_of(path)?;
         if found == expected {
             Ok(())

@@ -50,7 +50,7 @@ impl Output {
     /// stderr without the lines that say how far a run is.
     pub(crate) fn said(&self) -> String {
         let progress =
-            Regex::new(r"^(grade \d+/\d+$|collect \d+/\d+ |run \[RUN\] in |\d+ cases$)").expect("valid");
+            Regex::new(r"^(grade \d+/\d+$|collect \d+/\d+ |run \[RUN\] in |\d+ cases?$)").expect("valid");
         let lines = self.stderr.lines().filter(|line| !progress.is_match(line));
         lines.map(|line| format!("{line}\n")).collect()
     }

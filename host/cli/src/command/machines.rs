@@ -96,7 +96,9 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
     let mut text = String::new();
     for Left { run, machine, shard, status, why } in &left {
         let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        text.push_str(&format!("{run}  shard {shard}  {machine}  {status}{why}\n"));
+        let line = format!("{run}  shard {shard}  {machine}  {status}{why}");
+        // A runner's words, out of a file: one line, and nothing but text.
+        text.push_str(&format!("{}\n", mst_sandbox::clean(&line, usize::MAX, false)));
     }
     if left.is_empty() {
         show::aside("no machines are left");
@@ -161,7 +163,13 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
 /// Removes every machine of the run that its ledger or its runner knows; says how many stayed.
 async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Result<usize, Failure> {
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
-    let known: Vec<&MachineState> = states.iter().filter(|state| state.may_exist()).collect();
+    // A ledger that came from elsewhere, or was written to, must not name what is nobody's here.
+    let ours = format!("mst-{}-", record.id.as_str().chars().take(40).collect::<String>());
+    let (known, foreign): (Vec<&MachineState>, Vec<_>) =
+        states.iter().filter(|state| state.may_exist()).partition(|state| state.machine.starts_with(&ours));
+    for state in &foreign {
+        show::aside(&format!("{}: not a name that this run gave: left alone", state.machine));
+    }
     // The runner may know of one that the ledger lost with its last line; the ledger knows of
     // those that the runner can't list. A name that no ledger line has is not ours.
     let listed = machines.list(&record.id).await.unwrap_or_else(|error| {
@@ -175,7 +183,7 @@ async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Res
         ));
     }
     let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
-    let mut failed = 0;
+    let mut failed = foreign.len();
     for state in known {
         let handle = state.made.as_ref().map(|made| &made.handle);
         let event = match machines.destroy(&record.id, &state.machine, handle).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use mst_coordinator::machines::Keep;
+use mst_coordinator::machines::{Keep, Staging};
 use mst_coordinator::{Collected, Events, Runner, Stop};
 use mst_model::run::{RunRecord, RunnerUse};
 use mst_report::Summary;
@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::local::Local;
 use crate::plugins::Plugins;
 use crate::prepare::{Ready, prepare};
-use crate::runners::{self, LOCAL};
+use crate::runners::{self, LOCAL, Loaded};
 use crate::show::{self, How, Progress};
 use crate::{interrupt, place};
 
@@ -101,15 +101,17 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
     let stop = interrupt::listen(move |text| said.note(text))?;
-    let (ready, Begun { run, mut record }) = begin(&args, &stop, &progress).await?;
-    progress.run_started(record.id.as_str(), &run.path().display().to_string());
-    progress.cases_resolved(record.cases.count);
-
     let scratch = tempfile::Builder::new()
         .prefix("mst-")
         .tempdir()
         .map_err(|error| Failure::because("can't make a directory for workspaces", &error))?;
-    let collected = collect(&args, &ready, &run, &record, scratch.path(), &stop, &progress).await?;
+    let Started { ready, begun, on_machines } = begin(&args, scratch.path(), &stop, &progress).await?;
+    let Begun { run, mut record } = begun;
+    progress.run_started(record.id.as_str(), &run.path().display().to_string());
+    progress.cases_resolved(record.cases.count);
+
+    let runner = runner(&args, &ready, on_machines, &run, scratch.path())?;
+    let collected = collect(&args, runner, &run, &record, &stop, &progress).await?;
     record.collect = collected.collect;
     record.shards.extend(collected.shards);
     run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
@@ -120,8 +122,20 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     finish(&run, &stop, &progress, args.json)
 }
 
+/// A run with everything that it needs.
+struct Started {
+    ready: Ready,
+    begun: Begun,
+    on_machines: Option<OnMachines>,
+}
+
 /// A new run, or an earlier one taken up again; either way with everything that it needs.
-async fn begin(args: &RunArgs, stop: &Stop, progress: &Arc<Progress>) -> Result<(Ready, Begun), Failure> {
+async fn begin(
+    args: &RunArgs,
+    scratch: &Path,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> Result<Started, Failure> {
     let Some(resumed) = &args.resume else {
         // clap holds that one of the two is there.
         let eval = args.eval.clone().unwrap_or_default();
@@ -130,25 +144,46 @@ async fn begin(args: &RunArgs, stop: &Stop, progress: &Arc<Progress>) -> Result<
             Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
         };
         let ready = prepare(&eval, &args.allow_plugin, uses, progress)?;
+        let on_machines = load_runner(&ready, scratch, progress)?;
         let begun = begin::create(&args.runs, &ready, stop, progress).await?;
-        return Ok((ready, begun));
+        return Ok(Started { ready, begun, on_machines });
     };
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
     let ready = prepare(&eval, &args.allow_plugin, |_| Ok(uses), progress)?;
+    let on_machines = load_runner(&ready, scratch, progress)?;
     let begun = begin::resume(run, record, &ready, stop, progress).await?;
-    Ok((ready, begun))
+    Ok(Started { ready, begun, on_machines })
+}
+
+/// A runner that makes machines, loaded before anything of the run is made: what is wrong with it
+/// must leave nothing behind.
+struct OnMachines {
+    loaded: Loaded,
+    staging: Staging,
+}
+
+fn load_runner(
+    ready: &Ready,
+    scratch: &Path,
+    progress: &Arc<Progress>,
+) -> Result<Option<OnMachines>, Failure> {
+    let Some(plugin) = &ready.runner.plugin else { return Ok(None) };
+    let staging = runners::staging(&ready.file.eval, &ready.file.dir)?;
+    let exec = scratch.join("exec");
+    let loaded = runners::load(&ready.sandbox, plugin, &ready.runner.uses, &exec, progress.clone())?;
+    Ok(Some(OnMachines { loaded, staging }))
 }
 
 fn runner(
     args: &RunArgs,
     ready: &Ready,
+    on_machines: Option<OnMachines>,
     run: &Arc<RunWriter>,
     scratch: &Path,
-    progress: &Arc<Progress>,
 ) -> Result<Arc<dyn Runner>, Failure> {
-    let Some(plugin) = &ready.runner.plugin else {
+    let Some(OnMachines { loaded, staging }) = on_machines else {
         return Ok(Arc::new(Local {
             environment: ready.environment.clone(),
             scratch: scratch.join("trials"),
@@ -160,21 +195,17 @@ fn runner(
         KeepArg::Failed => Keep::Failed,
         KeepArg::Always => Keep::Always,
     };
-    let uses = &ready.runner.uses;
-    let runner = runners::load(&ready.sandbox, plugin, uses, &scratch.join("exec"), progress.clone())?;
-    runner.for_coordinator(run, keep, &ready.file.eval, &ready.file.dir)
+    loaded.for_coordinator(run, keep, staging)
 }
 
 async fn collect(
     args: &RunArgs,
-    ready: &Ready,
+    runner: Arc<dyn Runner>,
     run: &Arc<RunWriter>,
     record: &RunRecord,
-    scratch: &Path,
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Failure> {
-    let runner = runner(args, ready, run, scratch, progress)?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let shown = progress.clone();
     let showing = tokio::spawn(async move {

@@ -49,9 +49,15 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Prints a line beside the results.
+/// So many of something, in words: `1 case`, `2 cases`.
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// Prints a line beside the results. A stderr that is gone is no reason to lose a trial.
 pub(crate) fn aside(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", safe(text));
 }
 
 /// Whether a person looks at stderr.

@@ -13,8 +13,6 @@ use mst_sandbox::{Level, LogLine, LogSink};
 use mst_worker::grade::GradeEvent;
 use serde_json::{Value, json};
 
-use super::safe;
-
 /// For whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
@@ -46,10 +44,9 @@ impl Progress {
 
     /// One line for a person.
     pub(crate) fn note(&self, text: &str) {
-        let text = safe(text);
         match self.how {
-            How::Bar => self.bar.suspend(|| eprintln!("{text}")),
-            How::Lines => eprintln!("{text}"),
+            How::Bar => self.bar.suspend(|| super::aside(text)),
+            How::Lines => super::aside(text),
             How::Json => {}
         }
     }
@@ -79,7 +76,7 @@ impl Progress {
     /// The dataset is at its end.
     pub(crate) fn cases_resolved(&self, count: u64) {
         self.event(&json!({"event": "cases-resolved", "cases": count}));
-        self.note(&format!("{count} cases"));
+        self.note(&super::counted(count, "case"));
     }
 
     /// Counting from here on: `total` of `what`.
@@ -101,7 +98,7 @@ impl Progress {
     fn step(&self, broken: bool) -> u64 {
         let broken = self.broken.fetch_add(u64::from(broken), Ordering::Relaxed) + u64::from(broken);
         if broken > 0 {
-            self.bar.set_message(format!("({broken} instrument errors)"));
+            self.bar.set_message(format!("({})", super::counted(broken, "instrument error")));
         }
         self.bar.inc(1);
         self.done.fetch_add(1, Ordering::Relaxed) + 1
@@ -141,7 +138,7 @@ impl Progress {
             }
             Event::Stopping { in_flight } => {
                 self.event(&json!({"event": "stopping", "in_flight": in_flight}));
-                self.note(&format!("waiting for {in_flight} trials"));
+                self.note(&format!("waiting for {}", super::counted(in_flight, "trial")));
             }
             Event::ShardEnded { shard, ending } => {
                 self.event(&json!({"event": "shard-ended", "shard": shard, "ending": ending}));
@@ -170,8 +167,8 @@ impl Progress {
                     self.note(&format!("grade {done}/{total} {judge} {trial}: instrument error: {error}"));
                 }
                 // A tenth at a time: grades come faster than anybody reads.
-                None if done == total || done % total.div_ceil(10).max(1) == 0 => {
-                    eprintln!("grade {done}/{total}")
+                None if done == total || done.is_multiple_of(total.div_ceil(10).max(1)) => {
+                    super::aside(&format!("grade {done}/{total}"));
                 }
                 None => {}
             }

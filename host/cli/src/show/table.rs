@@ -4,20 +4,24 @@ use comfy_table::{CellAlignment, Table, presets};
 use mst_model::run::Collect;
 use mst_report::{Rate, Row, Summary};
 
+use super::counted;
+
 /// The whole of a run on one screen.
 pub(crate) fn summary(summary: &Summary) -> String {
     let mut text = String::new();
     let name = summary.name.as_deref().map(|name| format!("{name} · ")).unwrap_or_default();
     text.push_str(&format!("\n{name}{}\n", summary.run));
     let (trials, cases) = (&summary.trials, &summary.cases);
-    text.push_str(&format!("{} cases, {} trials", cases.planned, trials.planned));
+    text.push_str(&format!("{}, {}", counted(cases.planned, "case"), counted(trials.planned, "trial")));
     match summary.collect {
         Collect::Complete if trials.missing == 0 => text.push_str(", complete\n"),
         // Also where the record says otherwise: a trial that was lost since is missing.
         Collect::Complete | Collect::Running | Collect::Partial => {
+            let are = if cases.incomplete == 1 { "is" } else { "are" };
+            let incomplete = counted(cases.incomplete, "incomplete case");
             text.push_str(&format!(
-                ", partial: {} missing; {} incomplete cases are left out of the rates\n",
-                trials.missing, cases.incomplete
+                ", partial: {} missing; {incomplete} {are} left out of the rates\n",
+                trials.missing
             ));
         }
     }

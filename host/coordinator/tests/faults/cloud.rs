@@ -16,6 +16,7 @@ use mst_model::ledger::MachineStatus;
 use mst_model::machine::Machine;
 use mst_store::RunDir;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
 use crate::crew::{Fetch, Machine as Fault, Shard, begin};
@@ -215,11 +216,20 @@ pub(crate) async fn meet(fault: Option<Fetch>) -> Result<(), String> {
 }
 
 fn probe(fault: Option<Fault>) -> Result<Started, RunnerError> {
+    if fault == Some(Fault::Babbles) {
+        // As a program does whose pipe is full, it ends only when nobody reads any more.
+        let (from, mut to) = tokio::io::duplex(1024);
+        let babbling = tokio::spawn(async move { while to.write_all(&[b'y'; 1024]).await.is_ok() {} });
+        let ended = Box::pin(async move {
+            let _ = babbling.await;
+            Err("signal 13 ended it".to_owned())
+        });
+        return Ok(Started { from: Box::new(from), to: Box::new(tokio::io::sink()), ended });
+    }
     let ours = format!("Linux {}\n", std::env::consts::ARCH);
     let (said, ended): (Box<dyn tokio::io::AsyncRead + Send + Sync + Unpin>, Result<(), String>) = match fault
     {
         Some(Fault::OtherArchitecture) => (Box::new(Cursor::new("Linux vax\n")), Ok(())),
-        Some(Fault::Babbles) => (Box::new(tokio::io::repeat(b'y')), Ok(())),
         Some(Fault::ProbeHangs) => (Box::new(Hangs), Ok(())),
         Some(Fault::ProbeFails) => {
             (Box::new(Cursor::new("")), Err("it ended with code 126: no sh".to_owned()))

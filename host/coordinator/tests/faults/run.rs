@@ -121,7 +121,7 @@ impl Bench {
             "client": {"kind": "echo"},
             "variants": [{"id": "a"}],
             "trials": trials,
-            "deadlines": {"provision": "20s"},
+            "deadlines": {"machine": "20s"},
         }))
         .expect("an eval");
         let record = RunRecord {
@@ -331,14 +331,15 @@ impl Bench {
             if spoils || given_up || self.is_full() || matches!(shard.ear, Some(Break::Garble(_))) {
                 continue;
             }
-            let in_time = match shard.fetch {
-                Some((Fetch::Slow(_), _)) | None => usize::MAX,
-                Some((_, at)) => at,
-            };
+            let lost = shard.fetch.filter(|(fetch, _)| !matches!(fetch, Fetch::Slow(_))).map(|(_, at)| at);
             let mut good = BTreeSet::new();
             let heard = heard.lock().expect("locks");
-            for (key, digest) in trials_in(&heard).into_iter().take(in_time) {
-                if !before.contains_key(&key) && good.insert(key.clone()) && self.planned().contains(&key) {
+            for (at, (key, digest)) in trials_in(&heard).into_iter().enumerate() {
+                if good.insert(key.clone())
+                    && lost != Some(at)
+                    && !before.contains_key(&key)
+                    && self.planned().contains(&key)
+                {
                     let granted = format!(
                         r#""type":"acquire","trial":{}"#,
                         serde_json::to_string(&key).expect("writes")

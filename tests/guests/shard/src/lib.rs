@@ -41,7 +41,9 @@ impl Guest for Shards {
         run("copy-in", &[Slot { name: "source".to_owned(), value: Value::Directory(&bundle) }])?;
         let at = format!("{base}/{}", shard.name());
         let worker = shard.worker(&format!("{at}/bundle"), &format!("{at}/results"));
-        let start = || process::start("worker", &[Slot { name: "command".to_owned(), value: Value::Command(&worker) }]);
+        let start = || {
+            process::start("worker", &[Slot { name: "command".to_owned(), value: Value::Command(&worker) }])
+        };
         let ending = shard.attach(start()?)?;
         if behaviour == "twice" {
             shard.attach(start()?)?;

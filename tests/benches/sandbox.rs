@@ -1,0 +1,322 @@
+//! What the sandbox costs over wasmtime used bare: the same component, engine and evidence, with
+//! wasmtime's own bindings and no bound, log or broker. And what a pool of instances would save.
+
+mod common;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{ms, of, row, shipped, times, us};
+use mst_plugin::PluginFile;
+use mst_sandbox::{
+    Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, LogSink, Output, Part, Quiet, Sandbox,
+    Settings, Workspace, WorkspaceError,
+};
+use serde_json::{Value, json};
+use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
+use wasmtime::{Config, Engine, PoolingAllocationConfig, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+const CALLS: u32 = 4000;
+const AT_A_TIME: u32 = 50;
+
+const CASE: &str = r#"{"id":"case","prompt":[{"role":"user","content":"Say yes."}],"expected":"yes","tags":[],"metadata":{}}"#;
+const REPORT: &str = "yes";
+
+#[allow(missing_docs, clippy::allow_attributes, reason = "generated")]
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "judge",
+        imports: { default: async | trappable },
+        exports: { default: async },
+        with: { "mst:plugin/evidence.trial": super::Trial },
+    });
+}
+
+use bindings::mst::plugin::{commands, evidence, log, types, workspace};
+
+/// What a bare guest holds as `trial`.
+pub struct Trial;
+
+struct Bare {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for Bare {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl log::Host for Bare {
+    async fn write(&mut self, _: log::Level, _: String) -> wasmtime::Result<()> {
+        Ok(())
+    }
+
+    async fn progress(&mut self, _: String, _: Option<f32>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}
+
+impl types::Host for Bare {}
+impl commands::Host for Bare {}
+impl evidence::Host for Bare {}
+
+impl workspace::Host for Bare {
+    async fn run(
+        &mut self,
+        _: String,
+        _: Vec<workspace::Slot>,
+        _: Option<Vec<u8>>,
+    ) -> wasmtime::Result<Result<commands::Output, types::Error>> {
+        Ok(Err(types::Error::Failed("there is none".to_owned())))
+    }
+}
+
+impl evidence::HostTrial for Bare {
+    async fn eval_case(&mut self, _: Resource<Trial>) -> wasmtime::Result<String> {
+        Ok(CASE.to_owned())
+    }
+
+    async fn variant_id(&mut self, _: Resource<Trial>) -> wasmtime::Result<String> {
+        Ok("only".to_owned())
+    }
+
+    async fn trial_index(&mut self, _: Resource<Trial>) -> wasmtime::Result<u32> {
+        Ok(0)
+    }
+
+    async fn outcome(&mut self, _: Resource<Trial>) -> wasmtime::Result<String> {
+        Ok(r#"{"status":"completed"}"#.to_owned())
+    }
+
+    async fn report(&mut self, _: Resource<Trial>) -> wasmtime::Result<Option<String>> {
+        Ok(Some(REPORT.to_owned()))
+    }
+
+    async fn entries(&mut self, _: Resource<Trial>) -> wasmtime::Result<Vec<evidence::Entry>> {
+        Ok(vec![evidence::Entry { name: "report".to_owned(), size: REPORT.len() as u64 }])
+    }
+
+    async fn read(
+        &mut self,
+        _: Resource<Trial>,
+        _: String,
+        _: u64,
+        _: u32,
+    ) -> wasmtime::Result<Result<evidence::Content, types::Error>> {
+        Ok(Ok(evidence::Content { bytes: REPORT.as_bytes().to_vec(), rest: 0 }))
+    }
+
+    async fn drop(&mut self, trial: Resource<Trial>) -> wasmtime::Result<()> {
+        self.table.delete(trial)?;
+        Ok(())
+    }
+}
+
+/// wasmtime and a component, ready to make instances.
+struct Ready {
+    engine: Engine,
+    pre: bindings::JudgePre<Bare>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Plain,
+    /// Interrupted by a clock, as the sandbox is.
+    Interrupted,
+    Pooled,
+}
+
+fn config(how: How) -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(how == How::Interrupted);
+    if how == How::Pooled {
+        let mut pool = PoolingAllocationConfig::default();
+        // As many as a run's concurrency admits, each within the sandbox's limits.
+        pool.total_component_instances(64).total_core_instances(64 * 8).total_memories(64 * 2);
+        pool.total_tables(64 * 8).total_stacks(64).max_memory_size(256 << 20);
+        pool.max_component_instance_size(4 << 20).max_core_instance_size(4 << 20).table_elements(100_000);
+        config.allocation_strategy(pool);
+    }
+    config
+}
+
+fn bare(component: &[u8], how: How) -> Ready {
+    let engine = Engine::new(&config(how)).expect("an engine");
+    let component = Component::new(&engine, component).expect("compiled");
+    let mut linker = Linker::new(&engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("WASI");
+    bindings::Judge::add_to_linker::<_, HasSelf<_>>(&mut linker, |bare| bare).expect("linked");
+    let pre = bindings::JudgePre::new(linker.instantiate_pre(&component).expect("linked")).expect("a judge");
+    Ready { engine, pre }
+}
+
+impl Ready {
+    fn store(&self) -> Store<Bare> {
+        let bare = Bare { wasi: WasiCtx::builder().build(), table: ResourceTable::new() };
+        let mut store = Store::new(&self.engine, bare);
+        store.set_epoch_deadline(1);
+        store
+    }
+
+    async fn instance(&self) {
+        let mut store = self.store();
+        self.pre.instantiate_async(&mut store).await.expect("an instance");
+    }
+
+    async fn call(&self, options: &str) {
+        let mut store = self.store();
+        let judge = self.pre.instantiate_async(&mut store).await.expect("an instance");
+        let owned = store.data_mut().table.push(Trial).expect("room");
+        let borrowed = Resource::new_borrow(owned.rep());
+        let grading = judge.mst_plugin_grading();
+        let verdict = grading.call_judge(&mut store, borrowed, &options.to_owned()).await.expect("no trap");
+        let verdict = verdict.expect("a verdict");
+        assert!(matches!(verdict.finding, bindings::exports::mst::plugin::grading::Finding::Pass));
+    }
+}
+
+/// The same trial, as the sandbox sees it.
+struct Seen;
+
+impl Evidence for Seen {
+    fn case_json(&self) -> String {
+        CASE.to_owned()
+    }
+
+    fn variant(&self) -> String {
+        "only".to_owned()
+    }
+
+    fn index(&self) -> u32 {
+        0
+    }
+
+    fn outcome_json(&self) -> String {
+        r#"{"status":"completed"}"#.to_owned()
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        vec![Entry { name: "report".to_owned(), size_bytes: REPORT.len() as u64 }]
+    }
+
+    fn read(&self, _: &str, _: u64, _: u32) -> io::Result<Option<Part>> {
+        Ok(Some(Part { bytes: REPORT.as_bytes().to_vec(), rest: 0 }))
+    }
+}
+
+struct Nowhere;
+
+#[async_trait::async_trait]
+impl Workspace for Nowhere {
+    async fn run(&self, _: Command) -> Result<Output, WorkspaceError> {
+        Err(WorkspaceError::Failed("there is none".to_owned()))
+    }
+}
+
+async fn judged(judge: &JudgePlugin, options: &Value, sink: &Arc<dyn LogSink>) {
+    let verdict =
+        judge.judge(Arc::new(Seen), Arc::new(Nowhere), options, Duration::from_secs(30), sink).await;
+    assert!(matches!(verdict.expect("a verdict").finding, mst_model::grade::Finding::Pass));
+}
+
+fn sandbox(cache: Cache) -> Sandbox {
+    Sandbox::new(Settings { cache, limits: Limits::default() }).expect("an engine")
+}
+
+/// Loads in a new engine, from the cache, and makes the first call.
+fn load_and_call(
+    runtime: &tokio::runtime::Runtime,
+    cache: &Path,
+    file: &PluginFile,
+    options: &Value,
+) -> Duration {
+    let sandbox = sandbox(Cache::at(cache));
+    let sink: Arc<dyn LogSink> = Arc::new(Quiet);
+    let started = Instant::now();
+    let (judge, event) = JudgePlugin::load(&sandbox, file).expect("loaded");
+    runtime.block_on(judged(&judge, options, &sink));
+    let time = started.elapsed();
+    assert_eq!(event, CacheEvent::Hit);
+    time
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let file = shipped("mst.judge.text.wasm");
+    let options = json!({"mode": "exact"});
+    let text = options.to_string();
+    let timed = |call: &dyn Fn()| {
+        let started = Instant::now();
+        call();
+        started.elapsed()
+    };
+    println!(
+        "sandbox: mst/judge/text ({} KiB); medians of {CALLS} calls, one at a time",
+        file.bytes().len() >> 10
+    );
+
+    let [plain, interrupted, pooled] =
+        [How::Plain, How::Interrupted, How::Pooled].map(|how| bare(file.bytes(), how));
+    let sink: Arc<dyn LogSink> = Arc::new(Quiet);
+    let (judge, _) = JudgePlugin::load(&sandbox(Cache::off()), &file).expect("loaded");
+    // In turns, so that what else the machine does falls on all of them alike; but many at a time,
+    // so that none of them finds another's code in the processor's caches.
+    let ways: [&dyn Fn(); 6] = [
+        &|| runtime.block_on(plain.instance()),
+        &|| runtime.block_on(pooled.instance()),
+        &|| runtime.block_on(plain.call(&text)),
+        &|| runtime.block_on(interrupted.call(&text)),
+        &|| runtime.block_on(pooled.call(&text)),
+        &|| runtime.block_on(judged(&judge, &options, &sink)),
+    ];
+    let mut times_of = ways.map(|_| Vec::new());
+    for _ in 0..CALLS / AT_A_TIME {
+        for (way, times) in ways.iter().zip(&mut times_of) {
+            way();
+            times.extend((0..AT_A_TIME).map(|_| timed(way)));
+        }
+    }
+    let [plain_instance, pooled_instance, plain_call, interrupted_call, pooled_call, sandboxed] =
+        times_of.map(common::median);
+    println!("\n  a fresh instance and its first call");
+    row("baseline: bare wasmtime", us(plain_call), "");
+    row("bare wasmtime, interruptible", us(interrupted_call), &times(interrupted_call, plain_call));
+    row("sandbox", us(sandboxed), &format!("{}, goal ≤ 1.2 ×", times(sandboxed, plain_call)));
+    println!("\n  instances on demand or from a pool, bare");
+    row("instance alone, on demand", us(plain_instance), "");
+    row("instance alone, pooled", us(pooled_instance), &times(pooled_instance, plain_instance));
+    row("instance and call, on demand", us(plain_call), "");
+    row("instance and call, pooled", us(pooled_call), &times(pooled_call, plain_call));
+    let engine = |how: How| of(21, || timed(&|| drop(Engine::new(&config(how)).expect("an engine"))));
+    row("the engine itself, on demand", us(engine(How::Plain)), "once a process");
+    row("the engine itself, pooled", us(engine(How::Pooled)), "once a process");
+
+    println!("\n  making a plugin ready");
+    let cache = tempfile::tempdir().expect("a directory");
+    let engine = Engine::new(&config(How::Plain)).expect("an engine");
+    let compiled = of(5, || timed(&|| drop(Component::new(&engine, file.bytes()).expect("compiled"))));
+    row("baseline: bare wasmtime compiles it", ms(compiled), "");
+    let ready = of(5, || timed(&|| drop(JudgePlugin::load(&sandbox(Cache::off()), &file).expect("loaded"))));
+    row("sandbox: compile and link", ms(ready), "");
+    JudgePlugin::load(&sandbox(Cache::at(cache.path())), &file).expect("loaded");
+    let code = plain_code(&engine, file.bytes());
+    #[allow(unsafe_code, clippy::allow_attributes, reason = "these bytes were made here, a line above")]
+    let load = || unsafe { Component::deserialize(&engine, &code) }.expect("loaded");
+    row(
+        "baseline: bare wasmtime loads it",
+        ms(of(101, || timed(&|| drop(load())))),
+        &format!("{} KiB of code", code.len() >> 10),
+    );
+    let from_cache = of(101, || load_and_call(&runtime, cache.path(), &file, &options));
+    row("sandbox: load from the cache and first call", ms(from_cache), "goal ≤ 2 ms");
+}
+
+fn plain_code(engine: &Engine, component: &[u8]) -> Vec<u8> {
+    Component::new(engine, component).expect("compiled").serialize().expect("serialized")
+}
