@@ -30,6 +30,9 @@ pub(crate) const GIVEN_UP: Duration = Duration::from_secs(10);
 /// How long a machine may take to say what it is.
 const PROBE: Duration = Duration::from_secs(60);
 
+/// What stands before what a machine says of itself.
+const PROBED: &str = "mst-probe: ";
+
 /// The most that a machine may say of itself.
 const PROBE_BYTES: u64 = 16 << 10;
 
@@ -188,8 +191,11 @@ impl OnMachines {
         spec: &ShardSpec,
         machine: &Machine,
     ) -> Result<(String, Option<String>), RunnerError> {
-        let script = "uname -s -m; command -v mst >/dev/null 2>&1 && mst --version; exit 0";
-        let argv = ["sh", "-c", script].map(str::to_owned);
+        // Marked, for a shell may greet before.
+        let script = format!(
+            "echo \"{PROBED}$(uname -s -m)\"; command -v mst >/dev/null 2>&1 && echo \"{PROBED}$(mst --version)\"; exit 0"
+        );
+        let argv = ["sh", "-c", &script].map(str::to_owned);
         let Started { from, to, ended } = self.machines.start(&spec.run, machine, &argv).await?;
         drop(to);
         let mut said = Vec::new();
@@ -209,7 +215,8 @@ impl OnMachines {
             Err(_) => return Err(failed(format!("it did not answer within {} s", PROBE.as_secs()))),
         }
         let said = String::from_utf8_lossy(&said);
-        let mut lines = said.lines().map(|line| line.trim().to_owned());
+        let words = |line: &str| line.trim().chars().take(128).collect::<String>();
+        let mut lines = said.lines().filter_map(|line| line.trim_start().strip_prefix(PROBED).map(words));
         match lines.next() {
             Some(system) if !system.is_empty() => Ok((system, lines.next().filter(|line| !line.is_empty()))),
             _ => Err(failed("it said nothing; it needs `sh` and `uname`".to_owned())),

@@ -163,13 +163,6 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
 /// Removes every machine of the run that its ledger or its runner knows; says how many stayed.
 async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Result<usize, Failure> {
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
-    // A ledger that came from elsewhere, or was written to, must not name what is nobody's here.
-    let ours = format!("mst-{}-", record.id.as_str().chars().take(40).collect::<String>());
-    let (known, foreign): (Vec<&MachineState>, Vec<_>) =
-        states.iter().filter(|state| state.may_exist()).partition(|state| state.machine.starts_with(&ours));
-    for state in &foreign {
-        show::aside(&format!("{}: not a name that this run gave: left alone", state.machine));
-    }
     // The runner may know of one that the ledger lost with its last line; the ledger knows of
     // those that the runner can't list. A name that no ledger line has is not ours.
     let listed = machines.list(&record.id).await.unwrap_or_else(|error| {
@@ -181,6 +174,15 @@ async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Res
             "{}: the runner lists it, the run's ledger does not: left alone",
             mst_sandbox::clean(name, 64, false)
         ));
+    }
+    // A ledger that came from elsewhere, or was written to, must not name what is nobody's here.
+    let ours = format!("mst-{}-", record.id.as_str().chars().take(40).collect::<String>());
+    // Also one that the ledger takes for gone and the runner still sees.
+    let is_left = |state: &&MachineState| state.may_exist() || listed.contains(&state.machine);
+    let (known, foreign): (Vec<&MachineState>, Vec<_>) =
+        states.iter().filter(is_left).partition(|state| state.machine.starts_with(&ours));
+    for state in &foreign {
+        show::aside(&format!("{}: not a name that this run gave: left alone", state.machine));
     }
     let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
     let mut failed = foreign.len();

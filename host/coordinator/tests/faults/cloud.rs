@@ -226,10 +226,10 @@ fn probe(fault: Option<Fault>) -> Result<Started, RunnerError> {
         });
         return Ok(Started { from: Box::new(from), to: Box::new(tokio::io::sink()), ended });
     }
-    let ours = format!("Linux {}\n", std::env::consts::ARCH);
+    let ours = format!("welcome to the cloud\nmst-probe: Linux {}\n", std::env::consts::ARCH);
     let (said, ended): (Box<dyn tokio::io::AsyncRead + Send + Sync + Unpin>, Result<(), String>) = match fault
     {
-        Some(Fault::OtherArchitecture) => (Box::new(Cursor::new("Linux vax\n")), Ok(())),
+        Some(Fault::OtherArchitecture) => (Box::new(Cursor::new("mst-probe: Linux vax\n")), Ok(())),
         Some(Fault::ProbeHangs) => (Box::new(Hangs), Ok(())),
         Some(Fault::ProbeFails) => {
             (Box::new(Cursor::new("")), Err("it ended with code 126: no sh".to_owned()))
