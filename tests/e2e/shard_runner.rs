@@ -57,6 +57,19 @@ fn a_second_worker_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn what_the_host_moves_is_not_the_runners_to_read() {
+    for (behaviour, words) in [
+        ("run-the-worker", "template `worker` takes a command of the host's: it can be started, and not run"),
+        ("peek", "it read 0 bytes and 2048 of stderr, cut: true"),
+    ] {
+        let space = Space::new();
+        let output = need!(run(&space, behaviour, "1")).exits(106);
+        assert!(output.stderr.contains(words), "{output}");
+        assert_nothing_left(&space);
+    }
+}
+
+#[test]
 fn results_that_do_not_come_back_are_missing_and_nothing_is_invented() {
     for behaviour in ["no-results", "error-after"] {
         let space = Space::new();

@@ -38,9 +38,18 @@ impl Guest for Shards {
         }
         run("make", &[])?;
         let bundle = shard.bundle();
+        if behaviour == "peek" {
+            let slots = [Slot { name: "source".to_owned(), value: Value::Directory(&bundle) }];
+            let output = process::run("peek", &slots, None)?;
+            let (out, err, cut) = (output.stdout.len(), output.stderr.len(), output.cut > 0);
+            return Err(Error::Failed(format!("it read {out} bytes and {err} of stderr, cut: {cut}")));
+        }
         run("copy-in", &[Slot { name: "source".to_owned(), value: Value::Directory(&bundle) }])?;
         let at = format!("{base}/{}", shard.name());
         let worker = shard.worker(&format!("{at}/bundle"), &format!("{at}/results"));
+        if behaviour == "run-the-worker" {
+            run("worker", &[Slot { name: "command".to_owned(), value: Value::Command(&worker) }])?;
+        }
         let start = || {
             process::start("worker", &[Slot { name: "command".to_owned(), value: Value::Command(&worker) }])
         };
