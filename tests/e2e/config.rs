@@ -236,8 +236,9 @@ fn files_that_are_not_there_or_no_eval() {
     insta::assert_snapshot!(refused(&space, "bytes.yaml"), @"
     exit 105
     -- stderr
-    error: can't read the eval `bytes.yaml`
-      - stream did not contain valid UTF-8
+    error: the eval `bytes.yaml` is no text
+      - the byte 0xff at 3 is not UTF-8
+    hint: save the file as UTF-8
     ");
     space.write("large.yaml", "#".repeat(5 << 20));
     insta::assert_snapshot!(refused(&space, "large.yaml"), @"

@@ -7,6 +7,7 @@
 //!
 //! What a person reads stands here as inline snapshots: `cargo insta review` after a change.
 
+mod altered;
 mod client;
 mod config;
 mod dataset;

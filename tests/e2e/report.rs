@@ -70,6 +70,7 @@ fn a_damaged_file_is_named_and_never_a_missing_trial() {
     -- stderr
     error: can't report `[RUN]`
       - `runs/[RUN]/trials/b/v/0/transcript.json` is in `mst.transcript/v2`, and this mst reads up to `mst.transcript/v1`: it was written by a newer mst
+    hint: upgrade mst
     ");
 
     fs::remove_file(&transcript).expect("removed");

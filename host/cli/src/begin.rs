@@ -62,6 +62,21 @@ pub(crate) async fn resume(
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Begun, Failure> {
+    // What is resumed must be what was begun: its parts are held to each other first.
+    let altered = |what: &str| {
+        Failure::new(format!(
+            "the run `{}` can't be resumed: its {what} was altered since it was written",
+            record.id
+        ))
+        .hint("bring back the file as it was, or start a new run")
+    };
+    let eval = mst_model::Digest::of_json(&record.eval).map_err(|error| Failure::from_error(&error))?;
+    if eval != record.identity.eval {
+        return Err(altered("`run.json`"));
+    }
+    if run.verify_cases(&record.cases).is_err() {
+        return Err(altered("`cases.jsonl`"));
+    }
     let differences = differences(&record, ready, stop, progress).await?;
     if !differences.is_empty() {
         let mut failure = Failure::new(format!("the run `{}` asked something else", record.id));

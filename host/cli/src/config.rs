@@ -32,13 +32,22 @@ pub(crate) fn read(path: &Path) -> Result<EvalFile, Failure> {
             Failure::new(format!("`{shown}` is a directory")).hint("name the eval's file, as eval.yaml")
         );
     }
+    if !meta.is_file() {
+        return Err(Failure::new(format!("`{shown}` is no file")).hint("name the eval's file, as eval.yaml"));
+    }
     if meta.len() > MAX_BYTES {
         return Err(Failure::new(format!(
             "`{shown}` has {} bytes; an eval has at most {MAX_BYTES}",
             meta.len()
         )));
     }
-    let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let bytes = fs::read(path).map_err(|error| failed(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let mut failure = Failure::new(format!("the eval `{shown}` is no text"));
+        failure.causes.push(format!("the byte {:#04x} at {at} is not UTF-8", error.as_bytes()[at]));
+        failure.hint("save the file as UTF-8")
+    })?;
     let value = parse(path, &text)?;
     let eval = Eval::read(&value).map_err(|problems| {
         Failure::problems(format!("the eval `{shown}` is not valid"), &problems)

@@ -61,6 +61,14 @@ impl Failure {
         self
     }
 
+    /// With a way out, where there is one.
+    pub(crate) fn hint_if(self, hint: Option<String>) -> Failure {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     /// With another exit code.
     pub(crate) fn exit(mut self, exit: Exit) -> Failure {
         self.exit = exit;

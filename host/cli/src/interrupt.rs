@@ -1,9 +1,10 @@
-//! Ctrl-C, SIGTERM, and SIGHUP where the terminal goes: the first starts nothing new, the second ends what runs.
+//! Ctrl-C, SIGTERM, and SIGHUP where the terminal goes: the first starts nothing new, the second ends what runs, the third ends mst itself.
 
 use mst_coordinator::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::Failure;
+use crate::exit::Exit;
 
 /// Listens for the signals as long as the runtime lives, and says each stop on stderr.
 pub(crate) fn listen(say: impl Fn(&str) + Send + 'static) -> Result<Stop, Failure> {
@@ -23,9 +24,12 @@ pub(crate) fn listen(say: impl Fn(&str) + Send + 'static) -> Result<Stop, Failur
             if !told.finish.is_cancelled() {
                 say("stopping: nothing new starts, what runs may end; once more to end it now");
                 told.finish.cancel();
-            } else {
-                say("ending what runs");
+            } else if !told.cancel.is_cancelled() {
+                say("ending what runs; once more to leave it as it is");
                 told.cancel.cancel();
+            } else {
+                say("left as it is: `mst machines list` shows machines that are left");
+                std::process::exit(Exit::Interrupted.code().into());
             }
         }
     });

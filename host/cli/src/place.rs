@@ -13,7 +13,10 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         return Some(PathBuf::from(dir).join("components"));
     }
     let base = var("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let base = base.or_else(|| Some(PathBuf::from(var("HOME")?).join(".cache")))?;
+    let base = base.or_else(|| {
+        let home = PathBuf::from(var("HOME")?);
+        home.is_absolute().then(|| home.join(".cache"))
+    })?;
     Some(base.join("mst").join("components"))
 }
 

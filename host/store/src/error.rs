@@ -193,6 +193,19 @@ impl StoreError {
             StoreError::Locked { pid: None, .. } => {
                 "wait for it to end; the lock goes with the process".to_owned()
             }
+            StoreError::Damaged { path, .. }
+            | StoreError::Altered { path, .. }
+            | StoreError::WrongSize { path, .. }
+            | StoreError::NotPlain { path }
+            | StoreError::Unlisted { path }
+            | StoreError::Missing { path }
+                if path
+                    .components()
+                    .any(|part| part.as_os_str() == "trials" || part.as_os_str() == "grades") =>
+            {
+                let trial = path.ancestors().find(|dir| dir.join("transcript.json").exists()).unwrap_or(path);
+                format!("remove `{}` and resume the run: it is collected or graded again", trial.display())
+            }
             StoreError::RunExists { .. } => {
                 "choose another run id, or go on with this run with `--resume`".to_owned()
             }

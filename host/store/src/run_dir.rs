@@ -39,6 +39,12 @@ impl RunDir {
         }
     }
 
+    /// The run in the directory `path`, without a look at whether there is one: for what is worth
+    /// reading of a run whose record is gone.
+    pub fn at(path: &Path) -> RunDir {
+        RunDir { layout: Layout::new(path) }
+    }
+
     /// Opens the run in the directory `path`, for writing: takes its lock, then removes the
     /// leftovers of a writer that was killed.
     pub fn open_write(path: &Path) -> Result<RunWriter> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mst_model::bundle::{Bundle, CaseWork, Planned};
+use mst_model::outcome::Status;
 use mst_model::{Case, Digest, TrialKey};
 use mst_protocol::{
     FromCoordinator, FromWorker, InFlight, Lines as WireLines, Numbered, PROTOCOL, TrialDone, Work, encode,
@@ -101,7 +102,13 @@ pub async fn collect(
         shard: bundle.shard,
         work: Work::Collect,
     };
-    let trials = Trials { runner: Arc::new(runner), results, shared: shared.clone(), say: say.clone() };
+    let trials = Trials {
+        bundle: place.bundle.as_path().into(),
+        runner: Arc::new(runner),
+        results,
+        shared: shared.clone(),
+        say: say.clone(),
+    };
     let working = async {
         tell(&say, hello).await?;
         let ended = trials.run(work, bundle.concurrency.max(1) as usize).await?;
@@ -242,6 +249,7 @@ async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result
 }
 
 struct Trials {
+    bundle: Arc<Path>,
     runner: Arc<TrialRunner>,
     results: ResultsDir,
     shared: Arc<Shared>,
@@ -273,6 +281,7 @@ impl Trials {
                     break 'work;
                 }
                 let one = One {
+                    bundle: self.bundle.clone(),
                     runner: self.runner.clone(),
                     results: self.results.clone(),
                     shared: self.shared.clone(),
@@ -313,6 +322,7 @@ fn key(case: &Case, planned: &Planned) -> TrialKey {
 
 /// One trial.
 struct One {
+    bundle: Arc<Path>,
     runner: Arc<TrialRunner>,
     results: ResultsDir,
     shared: Arc<Shared>,
@@ -335,6 +345,11 @@ impl One {
         locked(&self.shared.in_flight).remove(&trial);
         let Some(transcript) = transcript else { return Ok(false) };
         let status = transcript.outcome.status;
+        // Where the machine is being taken away under it, a trial is missing and not broken.
+        if status == Status::Error && !self.bundle.exists() {
+            let source = io::Error::new(io::ErrorKind::NotFound, "it is gone");
+            return Err(CollectError::Bundle { path: self.bundle.to_path_buf(), source });
+        }
         self.shared.unclean.fetch_or(transcript.outcome.cleanup.is_some(), Ordering::Relaxed);
         let committed = tokio::task::spawn_blocking(move || stage.commit(&transcript))
             .await

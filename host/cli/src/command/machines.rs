@@ -80,18 +80,27 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
         Some(run) => vec![super::find_run(run, &args.runs)?],
         None => all_runs(&args.runs)?,
     };
-    let mut left = Vec::new();
+    let (mut left, mut unread) = (Vec::new(), 0);
     for path in paths {
-        let failed = |error: &mst_store::StoreError| {
-            Failure::because(format!("the machines of `{}` can't be read", path.display()), error)
-        };
-        let run = RunDir::open_read(&path).map_err(|error| failed(&error))?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let states = run.machines().map_err(|error| failed(&error))?;
-        left.extend(states.into_iter().filter(MachineState::may_exist).map(|state| row(&name, state)));
+        // One run that can't be read does not hide the machines of the others.
+        match RunDir::at(&path).machines() {
+            Ok(states) => {
+                left.extend(
+                    states.into_iter().filter(MachineState::may_exist).map(|state| row(&name, state)),
+                );
+            }
+            Err(error) => {
+                unread += 1;
+                let message = format!("the machines of `{}` can't be read", path.display());
+                show::failure(&Failure::because(message, &error));
+            }
+        }
     }
+    let exit = if unread == 0 { Exit::Done } else { Exit::Partial };
     if args.json {
-        return show::json(&left);
+        show::json(&left)?;
+        return Ok(exit);
     }
     let mut text = String::new();
     for Left { run, machine, shard, status, why } in &left {
@@ -106,7 +115,7 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
         show::aside("`mst machines reap RUN` removes a run's machines");
     }
     show::result(&text)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn row(run: &str, state: MachineState) -> Left {
@@ -129,7 +138,7 @@ fn all_runs(runs: &Path) -> Result<Vec<PathBuf>, Failure> {
         let path = entry.map_err(failed)?.path();
         let named =
             path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.parse::<RunId>().is_ok());
-        if named && path.join("run.json").is_file() {
+        if named && (path.join("run.json").is_file() || path.join("machines.jsonl").is_file()) {
             paths.push(path);
         }
     }

@@ -24,8 +24,13 @@ pub(crate) struct ReportArgs {
 
 pub(crate) fn report(args: ReportArgs) -> Result<Exit, Failure> {
     let path = super::find_run(&args.run, &args.runs)?;
-    let failed =
-        |error: &mst_report::ReportError| Failure::because(format!("can't report `{}`", args.run), error);
+    let failed = |error: &mst_report::ReportError| {
+        let failure = Failure::because(format!("can't report `{}`", args.run), error);
+        match error {
+            mst_report::ReportError::Store(error) => failure.hint_if(error.hint()),
+            _ => failure,
+        }
+    };
     let run = RunDir::open_read(&path)
         .map_err(|error| Failure::because(format!("can't report `{}`", args.run), &error))?;
     let summary = Summary::of(&run).map_err(|error| failed(&error))?;

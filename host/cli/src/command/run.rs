@@ -10,7 +10,7 @@ use mst_coordinator::{Collected, Events, Runner, Stop};
 use mst_model::run::{RunRecord, RunnerUse};
 use mst_report::Summary;
 use mst_store::{RunDir, RunWriter};
-use mst_worker::grade::{Grader, Surroundings};
+use mst_worker::grade::{GradeError, Grader, Surroundings};
 use tokio::sync::mpsc;
 
 use crate::begin::{self, Begun};
@@ -251,17 +251,29 @@ async fn grade(
     let graded = grader.grade(record).await;
     let _ = showing.await;
     graded.map_err(|error| {
-        Failure::because("grading broke off; what was graded is kept", &error).exit(Exit::Partial)
+        let failure =
+            Failure::because("grading broke off; what was graded is kept", &error).exit(Exit::Partial);
+        match &error {
+            GradeError::Store(error) => failure.hint_if(error.hint()),
+            GradeError::Host(_) => failure,
+        }
     })
 }
 
 /// Prints the summary and says how it went.
 fn finish(run: &RunDir, stop: &Stop, progress: &Progress, json: bool) -> Result<Exit, Failure> {
-    let summary = Summary::of(run).map_err(|error| Failure::from_error(&error))?;
+    // The run is there whatever becomes of its summary.
+    let kept = |failure: Failure| {
+        failure
+            .exit(Exit::Partial)
+            .hint(format!("the run is kept; `mst report {}` prints it", run.path().display()))
+    };
+    let summary = Summary::of(run).map_err(|error| kept(Failure::from_error(&error)))?;
     if json {
-        progress.summary(&serde_json::to_value(&summary).map_err(|error| Failure::from_error(&error))?);
+        let value = serde_json::to_value(&summary).map_err(|error| kept(Failure::from_error(&error)))?;
+        progress.summary(&value).map_err(|error| kept(Failure::because("can't write to stdout", &error)))?;
     } else {
-        show::result(&show::summary(&summary))?;
+        show::result(&show::summary(&summary)).map_err(kept)?;
     }
     Ok(if stop.finish.is_cancelled() { Exit::Interrupted } else { super::verdict(&summary) })
 }

@@ -53,9 +53,15 @@ impl Progress {
 
     fn event(&self, value: &Value) {
         if self.how == How::Json {
-            // A reader that went away is no reason to lose a trial.
-            let _ = writeln!(std::io::stdout().lock(), "{value}");
+            // A reader that went away is no reason to lose a trial; the last word says of it.
+            let _ = self.line_of_json(value);
         }
+    }
+
+    fn line_of_json(&self, value: &Value) -> std::io::Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{value}")?;
+        stdout.flush()
     }
 
     /// The run has a name and a directory.
@@ -176,8 +182,11 @@ impl Progress {
     }
 
     /// The last word of a run, for programs.
-    pub(crate) fn summary(&self, summary: &Value) {
-        self.event(&json!({"event": "summary", "summary": summary}));
+    pub(crate) fn summary(&self, summary: &Value) -> std::io::Result<()> {
+        match self.line_of_json(&json!({"event": "summary", "summary": summary})) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 
     /// Clears the bar.

@@ -129,9 +129,12 @@ struct One {
 
 impl One {
     async fn grade(self) -> Result<(), GradeError> {
-        let Some((transcript, transcript_sha256)) = self.grader.run.transcript(&self.key)? else {
+        if !self.grader.run.has_trial(&self.key)? {
             return Ok(());
-        };
+        }
+        // Whole, and byte for byte what it says: a run may have come from elsewhere, and what a
+        // judge is shown must be what the client left.
+        let (transcript, transcript_sha256) = self.grader.run.verify_trial(&self.key)?;
         // The instrument broke before there was anything to judge.
         if transcript.outcome.status == Status::Error {
             return Ok(());
