@@ -1,4 +1,4 @@
-//! Where things lie in a run directory. A worker's results have the same layout, less of it.
+//! Where things lie in a run directory. A worker's results have less of it, and flatter.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,17 @@ pub(crate) const FILES: &str = "files";
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
+    /// A trial is one directory deep: making directories is most of what a small trial costs.
+    flat: bool,
 }
 
 impl Layout {
     pub(crate) fn new(root: impl Into<PathBuf>) -> Layout {
-        Layout { root: root.into() }
+        Layout { root: root.into(), flat: false }
+    }
+
+    pub(crate) fn of_results(root: impl Into<PathBuf>) -> Layout {
+        Layout { root: root.into(), flat: true }
     }
 
     pub(crate) fn run_json(&self) -> PathBuf {
@@ -42,6 +48,11 @@ impl Layout {
     }
 
     pub(crate) fn trial(&self, key: &TrialKey) -> PathBuf {
+        if self.flat {
+            // A variant and an index hold no dot, so that this too means one trial.
+            let (case, variant) = (name::escape(&key.case), name::component(key.variant.as_str()));
+            return self.root.join("trials").join(format!("{case}.{variant}.{}", key.index));
+        }
         let mut path = self.under("trials", key);
         path.push(key.index.to_string());
         path

@@ -33,7 +33,10 @@ pub struct Committed {
 impl TrialStage {
     /// An empty directory under `root/tmp/`; `root` is a run's directory or a worker's results.
     pub fn begin(root: &Path) -> Result<TrialStage> {
-        let layout = Layout::new(root);
+        TrialStage::within(Layout::new(root))
+    }
+
+    fn within(layout: Layout) -> Result<TrialStage> {
         let temp = temp_dir(&layout)?;
         Ok(TrialStage { layout, temp })
     }
@@ -73,7 +76,7 @@ pub struct ResultsDir {
 impl ResultsDir {
     /// Opens `root`, makes what is not there and removes the leftovers of a killed worker.
     pub fn open(root: &Path) -> Result<ResultsDir> {
-        let layout = Layout::new(root);
+        let layout = Layout::of_results(root);
         fs::create_dir_all(root).map_err(StoreError::io("make directory", root))?;
         clear_tmp(&layout)?;
         Ok(ResultsDir { layout })
@@ -86,7 +89,7 @@ impl ResultsDir {
 
     /// Begins a trial.
     pub fn stage(&self) -> Result<TrialStage> {
-        TrialStage::begin(&self.layout.root)
+        TrialStage::within(self.layout.clone())
     }
 
     /// Where the trial is, or will be.

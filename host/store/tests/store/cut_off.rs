@@ -62,7 +62,7 @@ fn a_workers_leftovers_are_removed_when_it_starts_again() {
     let dir = tempfile::tempdir().expect("makes");
     let results = ResultsDir::open(dir.path()).expect("opens");
     let (done, cut_off) = (key("x", "a", 0), key("x", "a", 1));
-    commit(results.path(), &done).expect("commits");
+    commit_in(results.stage().expect("begins"), &done).expect("commits");
     let before = listing(dir.path());
     let stage = results.stage().expect("begins");
     fill(stage.dir());

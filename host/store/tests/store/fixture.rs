@@ -109,7 +109,10 @@ pub(crate) fn fill(dir: &Path) {
 }
 
 pub(crate) fn commit(root: &Path, key: &TrialKey) -> mst_store::Result<Committed> {
-    let stage = TrialStage::begin(root).expect("begins");
+    commit_in(TrialStage::begin(root).expect("begins"), key)
+}
+
+pub(crate) fn commit_in(stage: TrialStage, key: &TrialKey) -> mst_store::Result<Committed> {
     fill(stage.dir());
     stage.commit(&transcript(key))
 }

@@ -139,7 +139,7 @@ fn a_worker_has_the_same_layout_and_the_run_adopts_its_trials() {
     let results = ResultsDir::open(&dir.path().join("results")).expect("opens");
     let run = run(dir.path(), &["x"]);
     let key = key("x", "a", 0);
-    let committed = commit(results.path(), &key).expect("commits");
+    let committed = commit_in(results.stage().expect("begins"), &key).expect("commits");
     assert_eq!(committed.dir, results.trial_dir(&key));
     assert_eq!(
         committed.size_bytes,
@@ -183,8 +183,20 @@ fn a_trial_on_another_file_system_is_adopted_too() {
 #[test]
 fn what_is_not_what_the_worker_said_is_not_adopted() {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 7] = [
-        ("`report` has digest", |dir| fs::write(dir.join("report"), "forged").expect("writes")),
+    let changes: [(&str, Change); 10] = [
+        ("`report` has digest", |dir| fs::write(dir.join("report"), "forged!").expect("writes")),
+        ("`report` has 1099511627776 bytes, where 7 are admitted", |dir| {
+            fs::File::create(dir.join("report")).and_then(|file| file.set_len(1 << 40)).expect("makes a hole")
+        }),
+        ("`transcript.json` has 1099511627776 bytes", |dir| {
+            fs::File::create(dir.join("transcript.json"))
+                .and_then(|file| file.set_len(1 << 40))
+                .expect("a hole")
+        }),
+        ("`transcript.json` is neither a file nor a directory", |dir| {
+            fs::remove_file(dir.join("transcript.json")).expect("removes");
+            std::os::unix::fs::symlink("/dev/zero", dir.join("transcript.json")).expect("links")
+        }),
         ("`files/src/main.rs` is missing", |dir| {
             fs::remove_file(dir.join("files/src/main.rs")).expect("removes")
         }),
