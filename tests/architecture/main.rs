@@ -126,3 +126,26 @@ fn the_top_level_is_what_it_is() {
         assert!(known || name.starts_with('.'), "`{name}` stands at the top level");
     }
 }
+
+#[test]
+fn the_contract_is_documented_item_by_item() {
+    let is_item = |line: &str| {
+        let name = line.trim_end_matches([',', '{', ' ']);
+        let named = name.split([':', '(', ' ']).next().unwrap_or_default();
+        let word = !named.is_empty()
+            && named.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
+        word && !["package", "use", "import", "export"].contains(&named)
+    };
+    let mut bare = Vec::new();
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../wit")).expect("lists") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("reads");
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_item(line)) {
+            if !lines[at.saturating_sub(1)].starts_with("///") {
+                bare.push(format!("{}:{}: {line}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(bare.is_empty(), "these have no word of what they are:\n{}", bare.join("\n"));
+}
