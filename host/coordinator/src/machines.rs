@@ -240,15 +240,15 @@ impl Staging {
     }
 
     /// A directory with the executable alone in it, as `mst`. Made once a run, beside the first
-    /// bundle: a second link to the file would change it under a copy that is under way.
+    /// bundle. A copy and no link: a link changes the file itself (its ctime) under whoever copies it
+    /// just then, another run too, and `tar` says so.
     async fn program(&self, bundle: &Path) -> Result<&Path, RunnerError> {
         let make = || async {
             let (from, dir) = (self.executable.clone(), bundle.with_file_name("bin"));
             let made = dir.clone();
             let stage = move || {
                 std::fs::create_dir_all(&dir)?;
-                let to = dir.join(PROGRAM);
-                std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop))
+                std::fs::copy(&from, dir.join(PROGRAM)).map(drop)
             };
             blocking(stage).await.map(|()| made)
         };
