@@ -653,7 +653,7 @@ pub(crate) mod tests {
         // Order is meaning: these two would pass each other's numbers.
         assert!(
             judge_with(
-                "input-tokens: option<u64>,\n    output-tokens: option<u64>",
+                "input-tokens: option<u64>,\n    /// Tokens that it got.\n    output-tokens: option<u64>",
                 "output-tokens: option<u64>,\n    input-tokens: option<u64>"
             )
             .is_err()
