@@ -9,7 +9,7 @@
 //! Must never know: a run's directory, mst.shard/v1, terminals, the environment.
 //!
 //! Architecture invariant: no other crate names wasmtime, and every function that a guest can
-//! import, WASI's apart, passes [`broker::Broker::pass`] before it acts.
+//! import, WASI's apart, passes `broker::Broker::pass` before it acts.
 
 mod bindings;
 mod broker;
