@@ -1,6 +1,6 @@
 //! Where things lie in a run directory. A worker's results have less of it, and flatter.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mst_model::{JudgeId, TrialKey};
 
@@ -48,26 +48,22 @@ impl Layout {
     }
 
     pub(crate) fn trial(&self, key: &TrialKey) -> PathBuf {
+        let trials = self.root.join("trials");
         if self.flat {
-            // A variant and an index hold no dot, so that this too means one trial.
-            let (case, variant) = (name::escape(&key.case), name::component(key.variant.as_str()));
-            return self.root.join("trials").join(format!("{case}.{variant}.{}", key.index));
+            return trials.join(one_name(key));
         }
-        let mut path = self.under("trials", key);
-        path.push(key.index.to_string());
-        path
+        let (case, variant) = (name::escape(&key.case), name::component(key.variant.as_str()));
+        trials.join(case).join(variant).join(key.index.to_string())
     }
 
     pub(crate) fn grade(&self, judge: &JudgeId, key: &TrialKey) -> PathBuf {
-        let mut path = self.under(Path::new("grades").join(name::component(judge.as_str())), key);
-        path.push(format!("{}.json", key.index));
-        path
+        let judge = name::component(judge.as_str());
+        self.root.join("grades").join(judge).join(format!("{}.json", one_name(key)))
     }
+}
 
-    fn under(&self, folder: impl AsRef<Path>, key: &TrialKey) -> PathBuf {
-        let mut path = self.root.join(folder);
-        path.push(name::escape(&key.case));
-        path.push(name::component(key.variant.as_str()));
-        path
-    }
+/// A trial's own name in one directory. A variant and an index hold no dot, so that no two trials
+/// have one.
+fn one_name(key: &TrialKey) -> String {
+    format!("{}.{}.{}", name::escape(&key.case), name::component(key.variant.as_str()), key.index)
 }

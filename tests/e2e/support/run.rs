@@ -80,7 +80,8 @@ impl Run {
 
     /// What `judge` said of a trial: a verdict, or an error.
     pub(crate) fn grade(&self, judge: &str, trial: &str) -> Value {
-        json(&self.dir.join("grades").join(judge).join(format!("{trial}.json")))["result"].clone()
+        json(&self.dir.join("grades").join(judge).join(format!("{}.json", trial.replace('/', "."))))["result"]
+            .clone()
     }
 
     /// How many trials are in their place.

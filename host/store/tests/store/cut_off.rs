@@ -201,7 +201,6 @@ fn a_file_in_the_wrong_place_says_so() {
     assert!(matches!(run.transcript(&b), Err(StoreError::Misplaced { .. })));
     let given = grade(&a, Finding::Pass);
     let path = run.write_grade(&given).expect("writes");
-    fs::create_dir_all(run.path().join("grades/text/x/b")).expect("makes");
-    fs::rename(path, run.path().join("grades/text/x/b/0.json")).expect("moves");
+    fs::rename(path, run.path().join("grades/text/x.b.0.json")).expect("moves");
     assert!(matches!(run.grade(&given.judge, &b), Err(StoreError::Misplaced { .. })));
 }
