@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::*;
@@ -122,4 +122,31 @@ async fn what_can_not_be_cleaned_up_is_said_beside_the_outcome() {
     let pids = pids(&ended.stdout.bytes);
     assert_eq!(pids.len(), 1, "what was written before is there");
     rustix::process::kill_process(pids[0], rustix::process::Signal::KILL).expect("killed");
+}
+
+/// As in a container or under a CI runner: the session began outside of this process's namespace
+/// of process ids, and its number there is 0.
+#[test]
+fn where_the_session_has_no_number_strays_are_found_all_the_same() {
+    let me = "where_the_session_has_no_number";
+    let within = |script: &str, args: &[&std::ffi::OsStr]| {
+        Command::new("unshare")
+            .args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--"])
+            .args(["/bin/sh", "-c", script])
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+    };
+    // `PID (NAME) STATE PARENT GROUP SESSION`, of the shell.
+    match within("read pid name state parent group session rest </proc/self/stat; echo $session", &[]) {
+        Ok(probe) if probe.status.success() => assert_eq!(probe.stdout, b"0\n"),
+        _ => return eprintln!("skipped: no namespace of process ids can be made here with `unshare`"),
+    }
+    let test = std::env::current_exe().expect("this test");
+    let args = [test.as_os_str(), "strays::".as_ref(), "--skip".as_ref(), me.as_ref()];
+    // The shell is there to be the init.
+    let ended = within("\"$0\" \"$@\"; exit $?", &args).expect("starts");
+    let (said, erred) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{said}{erred}");
+    assert!(said.contains("5 passed"), "{said}");
 }
