@@ -172,9 +172,9 @@ async fn cases(
     let counting = progress.clone();
     let options = &ready.file.eval.dataset.options;
     let counted = move |count| counting.cases(count);
-    let (sandbox, file, dir) = (&ready.sandbox, &ready.dataset, &ready.file.dir);
+    let (sandbox, plugin, dir) = (&ready.sandbox, &ready.dataset, &ready.file.dir);
     tokio::select! {
-        cases = dataset::resolve(sandbox, file, options, dir, run, progress.clone(), counted) => cases,
+        cases = dataset::resolve(sandbox, plugin, options, dir, run, progress.clone(), counted) => cases,
         () = stop.finish.cancelled() => {
             Err(Failure::new("interrupted while the cases were read; nothing was started").exit(Exit::Interrupted))
         }

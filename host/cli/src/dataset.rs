@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use mst_model::run::CaseSet;
 use mst_model::schema::with_defaults;
-use mst_plugin::PluginFile;
+use mst_plugin::Manifest;
 use mst_sandbox::{DatasetPlugin, LogSink, Sandbox};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
+use crate::plugins::Plugin;
 
 /// How many cases a page has.
 const PAGE: u32 = 256;
@@ -20,21 +21,21 @@ const PAGE: u32 = 256;
 /// Resolves the dataset into the run's `cases.jsonl`.
 pub(crate) async fn resolve(
     sandbox: &Sandbox,
-    file: &PluginFile,
+    plugin: &Plugin,
     options: &Map<String, Value>,
     eval_dir: &Path,
     run: &RunWriter,
     sink: Arc<dyn LogSink>,
     counted: impl Fn(u64),
 ) -> Result<CaseSet, Failure> {
-    let id = &file.manifest().id;
+    let id = &plugin.manifest().id;
     let failed =
         |error: &dyn std::error::Error| Failure::because(format!("the dataset `{id}` can't be read"), error);
-    let (plugin, _) = DatasetPlugin::load(sandbox, file).map_err(|error| failed(&error))?;
+    let (loaded, _) = DatasetPlugin::load(sandbox, &plugin.file).map_err(|error| failed(&error))?;
     // The guest sees these directories and nothing else, and only as long as it is read.
     let staged = run.scratch("data").map_err(|error| failed(&error))?;
-    let (options, dirs) = bind_dirs(file, options, eval_dir, staged.path())?;
-    let mut cursor = plugin.open(&options, &dirs, sink).await.map_err(|error| failed(&error))?;
+    let (options, dirs) = bind_dirs(plugin.manifest(), options, eval_dir, staged.path())?;
+    let mut cursor = loaded.open(&options, &dirs, sink).await.map_err(|error| failed(&error))?;
     let mut cases = run.write_cases().map_err(|error| failed(&error))?;
     let mut count = 0;
     loop {
@@ -57,22 +58,19 @@ pub(crate) async fn resolve(
 /// Binds each `dir` of the manifest to what the user's option names. The option then holds the
 /// path that the guest sees.
 fn bind_dirs(
-    file: &PluginFile,
+    manifest: &Manifest,
     options: &Map<String, Value>,
     eval_dir: &Path,
     staged: &Path,
 ) -> Result<(Value, Vec<(String, PathBuf)>), Failure> {
-    let mut options = with_defaults(&file.manifest().options, options);
+    let mut options = with_defaults(&manifest.options, options);
     let mut dirs = Vec::new();
-    for dir in &file.manifest().dirs {
+    for dir in &manifest.dirs {
         let Some(option) = &dir.option else { continue };
         let Some(named) = options.get(option).and_then(Value::as_str).map(str::to_owned) else { continue };
         let failed = |error: io::Error| {
             Failure::because(
-                format!(
-                    "the option `{option}` of `{}` names `{named}`, which can't be read",
-                    file.manifest().id
-                ),
+                format!("the option `{option}` of `{}` names `{named}`, which can't be read", manifest.id),
                 &error,
             )
             .hint(format!("paths are relative to the eval's file, in `{}`", eval_dir.display()))

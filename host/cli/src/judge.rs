@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mst_model::grade::Verdict;
 use mst_model::schema::with_defaults;
-use mst_plugin::PluginFile;
 use mst_sandbox::{
     Command, Ended, Entry, Evidence, JudgePlugin, LogSink, Output, Part, Sandbox, Workspace, WorkspaceError,
 };
@@ -15,6 +14,7 @@ use mst_worker::grade::{self, GradeWorkspace, Judge, StoredTrial};
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
+use crate::plugins::Plugin;
 
 /// A judge that is a component.
 pub(crate) struct ComponentJudge {
@@ -26,15 +26,15 @@ pub(crate) struct ComponentJudge {
 impl ComponentJudge {
     pub(crate) fn load(
         sandbox: &Sandbox,
-        file: &PluginFile,
+        plugin: &Plugin,
         options: &Map<String, Value>,
         sink: Arc<dyn LogSink>,
     ) -> Result<ComponentJudge, Failure> {
-        let (plugin, _) = JudgePlugin::load(sandbox, file).map_err(|error| {
-            Failure::because(format!("the judge `{}` can't be loaded", file.manifest().id), &error)
+        let (loaded, _) = JudgePlugin::load(sandbox, &plugin.file).map_err(|error| {
+            Failure::because(format!("the judge `{}` can't be loaded", plugin.manifest().id), &error)
         })?;
-        let options = Value::Object(with_defaults(&file.manifest().options, options));
-        Ok(ComponentJudge { plugin, options, sink })
+        let options = Value::Object(with_defaults(&plugin.manifest().options, options));
+        Ok(ComponentJudge { plugin: loaded, options, sink })
     }
 }
 

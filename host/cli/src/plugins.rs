@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mst_model::PluginId;
 use mst_model::schema::near;
-use mst_plugin::PluginFile;
+use mst_plugin::{Granted, Manifest, PluginFile};
 
 use crate::error::Failure;
 
@@ -20,6 +21,20 @@ const FIRST_PARTY: [(&str, &[u8]); 4] = [
     ("mst/judge/text", include_bytes!("../../../plugins/dist/mst.judge.text.wasm")),
     ("mst/runner/docker", include_bytes!("../../../plugins/dist/mst.runner.docker.wasm")),
 ];
+
+/// A plugin and what it may do here.
+#[derive(Clone)]
+pub(crate) struct Plugin {
+    pub(crate) file: PluginFile,
+    #[expect(dead_code, reason = "the sandbox still goes by the manifest alone")]
+    pub(crate) granted: Arc<Granted>,
+}
+
+impl Plugin {
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.file.manifest()
+    }
+}
 
 /// The plugins that an eval may name.
 pub(crate) struct Plugins {
@@ -48,12 +63,16 @@ impl Plugins {
     }
 
     /// The plugin of this id.
-    pub(crate) fn get(&self, id: &PluginId) -> Result<PluginFile, Failure> {
+    pub(crate) fn get(&self, id: &PluginId) -> Result<Plugin, Failure> {
+        let all = |file: PluginFile| {
+            let granted = Arc::new(Granted::all(Arc::new(file.manifest().clone())));
+            Plugin { file, granted }
+        };
         if let Some(file) = self.allowed.get(id) {
-            return Ok(file.clone());
+            return Ok(all(file.clone()));
         }
         if let Some(file) = first_party(id.as_str()) {
-            return file;
+            return file.map(all);
         }
         let known =
             FIRST_PARTY.iter().map(|(known, _)| *known).chain(self.allowed.keys().map(PluginId::as_str));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use mst_model::eval::Eval;
 use mst_model::run::{PluginUse, RunnerUse};
 use mst_model::schema;
-use mst_plugin::PluginFile;
 use mst_sandbox::{Cache, Limits, Sandbox, Settings};
 use mst_worker::grade::Named;
 use mst_worker::trial::ClientEnvironment;
@@ -17,14 +16,14 @@ use crate::config::{self, EvalFile};
 use crate::error::Failure;
 use crate::judge::ComponentJudge;
 use crate::place;
-use crate::plugins::Plugins;
+use crate::plugins::{Plugin, Plugins};
 use crate::runners::{self, Chosen};
 use crate::show::Progress;
 
 /// What a run is made of.
 pub(crate) struct Ready {
     pub(crate) file: EvalFile,
-    pub(crate) dataset: PluginFile,
+    pub(crate) dataset: Plugin,
     pub(crate) judges: Vec<Arc<Named>>,
     pub(crate) plugins: Vec<PluginUse>,
     pub(crate) runner: Chosen,
@@ -48,29 +47,29 @@ pub(crate) fn prepare(
     let plugins = Plugins::new(allowed)?;
     let dataset = plugins.get(&file.eval.dataset.plugin)?;
     check_options("dataset.options", &dataset, &file.eval.dataset.options)?;
-    let mut judge_files = Vec::new();
+    let mut judge_plugins = Vec::new();
     for (at, judge) in file.eval.judges.iter().enumerate() {
         let plugin = plugins.get(&judge.plugin)?;
         check_options(&format!("judges[{at}].options"), &plugin, &judge.options)?;
-        judge_files.push(plugin);
+        judge_plugins.push(plugin);
     }
     let runner = runners::choose(&plugins, runner(&plugins)?)?;
     let sandbox = sandbox()?;
     let mut judges = Vec::new();
-    for (judge, file) in file.eval.judges.iter().zip(&judge_files) {
+    for (judge, plugin) in file.eval.judges.iter().zip(&judge_plugins) {
         judges.push(Arc::new(Named {
             name: judge.name(),
-            plugin: file.manifest().id.clone(),
-            plugin_sha256: file.digest(),
-            judge: Box::new(ComponentJudge::load(&sandbox, file, &judge.options, progress.clone())?),
+            plugin: plugin.manifest().id.clone(),
+            plugin_sha256: plugin.file.digest(),
+            judge: Box::new(ComponentJudge::load(&sandbox, plugin, &judge.options, progress.clone())?),
         }));
     }
     let mut uses: Vec<PluginUse> = Vec::new();
-    for file in std::iter::once(&dataset).chain(&judge_files).chain(&runner.plugin) {
-        let manifest = file.manifest();
+    for plugin in std::iter::once(&dataset).chain(&judge_plugins).chain(&runner.plugin) {
+        let manifest = plugin.manifest();
         if !uses.iter().any(|used| used.id == manifest.id) {
             let (id, version) = (manifest.id.clone(), manifest.version.clone());
-            uses.push(PluginUse { id, version, sha256: file.digest() });
+            uses.push(PluginUse { id, version, sha256: plugin.file.digest() });
         }
     }
     let environment = ClientEnvironment {
@@ -82,7 +81,7 @@ pub(crate) fn prepare(
     Ok(Ready { file, dataset, judges, plugins: uses, runner, sandbox, environment })
 }
 
-fn check_options(at: &str, plugin: &PluginFile, options: &Map<String, Value>) -> Result<(), Failure> {
+fn check_options(at: &str, plugin: &Plugin, options: &Map<String, Value>) -> Result<(), Failure> {
     let id = &plugin.manifest().id;
     let problems = schema::check(&plugin.manifest().options, &Value::Object(options.clone()))
         .map_err(|error| Failure::because(format!("the manifest of `{id}` is broken"), &error))?;

@@ -10,7 +10,7 @@ use mst_coordinator::{Notes, Runner, RunnerError};
 use mst_model::eval::{ClientKind, Eval};
 use mst_model::run::RunnerUse;
 use mst_model::{Kind, PluginId, RunId, schema};
-use mst_plugin::{PluginFile, World};
+use mst_plugin::World;
 use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, RunnerSetup, Sandbox, ShardRunnerPlugin};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::error::Failure;
 use crate::machines::{ComponentMachines, ComponentShards};
 use crate::place;
-use crate::plugins::Plugins;
+use crate::plugins::{Plugin, Plugins};
 
 /// The built-in runner.
 pub(crate) const LOCAL: &str = "local";
@@ -28,7 +28,7 @@ pub(crate) const LOCAL: &str = "local";
 pub(crate) struct Chosen {
     pub(crate) uses: RunnerUse,
     /// None for `local`.
-    pub(crate) plugin: Option<PluginFile>,
+    pub(crate) plugin: Option<Plugin>,
 }
 
 /// Finds the runner `id` and holds the options to its manifest.
@@ -109,7 +109,7 @@ pub(crate) enum Loaded {
 
 pub(crate) fn load(
     sandbox: &Sandbox,
-    plugin: &PluginFile,
+    plugin: &Plugin,
     uses: &RunnerUse,
     scratch: &Path,
     sink: Arc<dyn LogSink>,
@@ -125,9 +125,9 @@ pub(crate) fn load(
     let options = Value::Object(schema::with_defaults(&plugin.manifest().options, &options));
     let setup = RunnerSetup { options, environment, scratch: scratch.to_owned(), sink };
     let loaded = match plugin.manifest().world {
-        World::ShardRunner => ShardRunnerPlugin::load(sandbox, plugin, setup)
+        World::ShardRunner => ShardRunnerPlugin::load(sandbox, &plugin.file, setup)
             .map(|(runner, _)| Loaded::Shards(ComponentShards(Arc::new(runner)))),
-        _ => RunnerPlugin::load(sandbox, plugin, setup)
+        _ => RunnerPlugin::load(sandbox, &plugin.file, setup)
             .map(|(runner, _)| Loaded::Machines(ComponentMachines(Arc::new(runner)))),
     };
     loaded.map_err(|error| Failure::because(format!("the runner `{}` can't be loaded", uses.id), &error))

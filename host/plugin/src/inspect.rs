@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::component::{Extern, PluginFile};
 use crate::legible::shown;
-use crate::manifest::{Access, Manifest, Stdin};
+use crate::manifest::Manifest;
+use crate::request::{Access, Stdin};
 use crate::risk;
 use crate::template::Place;
 use crate::world::World;

@@ -13,18 +13,24 @@
 pub mod build;
 pub mod component;
 pub mod dist;
-mod fields;
+pub mod grant;
 pub mod inspect;
 mod legible;
 pub mod manifest;
+pub mod request;
 mod risk;
 mod signature;
 pub mod template;
 pub mod world;
 
 pub use component::{FileError, PluginFile};
+pub use grant::{Admitted, Bindings, Granted, Refusal, Source};
 pub use inspect::Page;
-pub use manifest::{Access, CommandTemplate, Dir, Manifest, ManifestError, Stdin};
+pub use manifest::{Manifest, ManifestError};
+pub use request::{
+    Access, Capability, CommandTemplate, Destination, Dir, Http, Key, Method, Request, Secret, SecretVar,
+    Stdin,
+};
 pub use template::{FillError, HostValues, Template, TemplateError};
 pub use world::{World, WorldError};
 

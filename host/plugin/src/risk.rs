@@ -8,7 +8,8 @@ use mst_model::Kind;
 use serde_json::Value;
 
 use crate::legible::{listed, shown};
-use crate::manifest::{Access, CommandTemplate, Dir, Manifest, Stdin};
+use crate::manifest::Manifest;
+use crate::request::{Access, CommandTemplate, Dir, Stdin};
 use crate::template::{Filler, Part, Place, SlotType};
 
 const SHELLS: [&str; 14] = [

@@ -30,8 +30,12 @@ const CONTRACT: [(&str, &str); 6] = [
 /// The contract's package.
 const PACKAGE: &str = "mst:plugin";
 
-/// What of WASI 0.2 a plugin can import. Sockets are not there, nor is `wasi:http`.
+/// What of WASI 0.2 a plugin can import. Sockets are not there.
 const WASI: [&str; 5] = ["cli", "clocks", "filesystem", "io", "random"];
+
+/// What of `wasi:http` a plugin can import that asks for `[[http]]`: to send requests, and never to
+/// be sent any.
+const HTTP: [&str; 2] = ["types", "outgoing-handler"];
 
 /// What a plugin implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,6 +125,12 @@ pub enum WorldError {
         /// Its name without the version, as `wasi:sockets/tcp`.
         import: String,
     },
+    /// What only a plugin gets that asks for a host.
+    #[error("the plugin imports `{import}`, and its manifest asks for no `[[http]]`")]
+    HttpNotAsked {
+        /// Its name without the version.
+        import: String,
+    },
     /// A version of WASI that is not 0.2.
     #[error("the plugin needs `{import}`, and this mst gives WASI 0.2")]
     Wasi {
@@ -202,6 +212,10 @@ impl WorldError {
                 "a plugin reaches nothing by itself; a runner asks for programs with `[[exec]]`".to_owned(),
             ),
             WorldError::NotGiven { .. } => None,
+            WorldError::HttpNotAsked { .. } => Some(
+                "`[[http]]` in `plugin.toml` says to which hosts it may send requests; or build it without"
+                    .to_owned(),
+            ),
             WorldError::Wasi { .. } => Some("build the plugin for `wasm32-wasip2`".to_owned()),
             WorldError::NotInWorld { looks_like: Some(world), .. }
             | WorldError::NotExported { looks_like: Some(world), .. } => Some(format!(
@@ -329,8 +343,9 @@ pub fn check(file: &PluginFile) -> Result<(), WorldError> {
     let missing_of = |world| missing_exports(contract, world, file);
     let looks_like =
         World::ALL.into_iter().find(|other| missing_of(*other).is_empty()).filter(|other| *other != world);
+    let asks_http = !file.manifest().http.is_empty();
     for import in file.imports() {
-        check_import_name(contract, world, looks_like, &import.name)?;
+        check_import_name(contract, world, looks_like, asks_http, &import.name)?;
     }
     let missing = missing_of(world);
     if !missing.is_empty() {
@@ -387,6 +402,7 @@ fn check_import_name(
     contract: &Contract,
     world: World,
     looks_like: Option<World>,
+    asks_http: bool,
     text: &str,
 ) -> Result<(), WorldError> {
     let not_given = || WorldError::NotGiven { import: shown(text.split('@').next().unwrap_or(text), 200) };
@@ -407,10 +423,17 @@ fn check_import_name(
             WorldError::NotInWorld { interface, world, others, looks_like }
         });
     }
+    let http = name.package == "wasi:http" && HTTP.contains(&name.interface);
     match name.package.strip_prefix("wasi:") {
-        Some(package) if WASI.contains(&package) => match name.version {
-            Some(version) if (version.major, version.minor) == (0, 2) && version.pre.is_empty() => Ok(()),
-            _ => Err(WorldError::Wasi { import: shown(text, 200) }),
+        Some(package) if WASI.contains(&package) || http => match name.version {
+            Some(version) if (version.major, version.minor) != (0, 2) || !version.pre.is_empty() => {
+                Err(WorldError::Wasi { import: shown(text, 200) })
+            }
+            None => Err(WorldError::Wasi { import: shown(text, 200) }),
+            Some(_) if http && !asks_http => {
+                Err(WorldError::HttpNotAsked { import: format!("wasi:http/{}", name.interface) })
+            }
+            Some(_) => Ok(()),
         },
         _ => Err(not_given()),
     }
@@ -682,6 +705,17 @@ pub(crate) mod tests {
             let told = told(importing(&format!("import {import};"), &package(&name)));
             assert!(told.contains(shown), "{import}: {told}");
         }
+        let http = |interface: &str| {
+            let package = format!("package wasi:http@0.2.6 {{ interface {interface} {{ f: func(); }} }}");
+            told(importing(&format!("import wasi:http/{interface}@0.2.6;"), &package))
+        };
+        assert_eq!(
+            http("types"),
+            "the plugin imports `wasi:http/types`, and its manifest asks for no `[[http]]`\n\
+             (`[[http]]` in `plugin.toml` says to which hosts it may send requests; or build it without)"
+        );
+        // To be sent requests is nobody's to ask for.
+        assert!(http("incoming-handler").contains("no plugin gets `wasi:http/incoming-handler`"));
         let told = |import: &str| told(importing(import, ""));
         assert!(told("import f: func();").contains("no plugin gets `f`"));
         assert!(told("import i: interface { f: func(); }").contains("no plugin gets `i`"));

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
+use super::ManifestError;
 use crate::legible::shown;
-use crate::manifest::ManifestError;
 
 pub(crate) struct Fields {
     at: String,
@@ -37,6 +37,11 @@ impl Fields {
                 found: kind_of(&other),
             }),
         }
+    }
+
+    /// The table's own place.
+    pub(crate) fn place(&self) -> &str {
+        &self.at
     }
 
     /// The place of one of its keys.
@@ -118,9 +123,6 @@ impl Fields {
     /// Refuses what nobody took.
     pub(crate) fn finish(self) -> Result<(), ManifestError> {
         let Some(key) = self.left.keys().next() else { return Ok(()) };
-        if self.at.is_empty() && matches!(key.as_str(), "http" | "env" | "secret") {
-            return Err(ManifestError::Capability { name: key.clone() });
-        }
         Err(ManifestError::Unknown {
             at: self.at,
             key: shown(key, 64),
