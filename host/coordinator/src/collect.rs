@@ -1,8 +1,12 @@
 //! Collecting: every shard driven to its end, every transcript checked and kept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use mst_model::VariantId;
 use mst_model::run::{Collect, RunRecord, ShardRecord};
+use mst_protocol::Uses;
 use mst_store::{RunWriter, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -12,9 +16,14 @@ use crate::drive::Driver;
 use crate::event::{Event, Events};
 use crate::plan::{PlanError, write_bundles};
 use crate::runner::{Runner, ShardSpec};
+use crate::shard::PlannedClient;
 
 /// How many shards are started at a time.
 const SIDE_BY_SIDE: usize = 8;
+
+/// What a trial may take beside its own deadlines, on a machine that has much else to do. One that
+/// takes longer is a dead worker's, even if that worker's heart beats.
+const LATE: Duration = Duration::from_secs(60);
 
 /// How a person stops a run.
 #[derive(Debug, Clone, Default)]
@@ -82,6 +91,9 @@ pub async fn collect(
     let trials = plans.iter().map(|plan| plan.trials.len() as u64).sum();
     events.say(Event::Planned { trials, shards: plans.len() as u32 });
 
+    let deadlines = &record.eval.deadlines;
+    let beyond = deadlines.provision.0 + deadlines.export.0 + 2 * deadlines.cleanup.0 + LATE;
+    let clients = Arc::new(clients(record));
     let mut driving = JoinSet::new();
     let room = Arc::new(Semaphore::new(SIDE_BY_SIDE));
     for plan in plans {
@@ -97,6 +109,9 @@ pub async fn collect(
             staging: staging.clone(),
             mst: record.mst.to_string(),
             machine_time: record.eval.deadlines.machine.0,
+            clients: clients.clone(),
+            concurrency,
+            beyond,
             room: room.clone(),
             stop: stop.clone(),
             events: events.clone(),
@@ -125,4 +140,18 @@ pub async fn collect(
     }
     let collect = if missing == 0 { Collect::Complete } else { Collect::Partial };
     Ok(Collected { collect, missing, shards })
+}
+
+/// The client of each variant.
+fn clients(record: &RunRecord) -> BTreeMap<VariantId, PlannedClient> {
+    let planned = record.eval.variants.iter().filter_map(|variant| {
+        let client = record.eval.client_of(variant)?;
+        let planned = PlannedClient {
+            name: client.kind.as_str().to_owned(),
+            uses: Uses { providers: client.providers, servers: client.servers },
+            tokens: client.tokens,
+        };
+        Some((variant.id.clone(), planned))
+    });
+    planned.collect()
 }

@@ -9,6 +9,7 @@ use mst_model::run::ShardRecord;
 use mst_protocol::{
     FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Numbered, TrialDone, decode, encode,
 };
+use mst_store::Expected;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -47,13 +48,19 @@ impl Worker {
     }
 }
 
+/// A trial that a worker said is on its disk, and what it must be.
+pub(crate) struct Announced {
+    done: TrialDone,
+    expected: Expected,
+}
+
 /// The ways out of a conversation.
 struct Ways {
     /// To the worker. Each message answers one of its own or is said once, so that the plan bounds
     /// how many wait.
     say: UnboundedSender<FromCoordinator>,
     /// To the run. Each trial of the plan goes here once at most.
-    keep: UnboundedSender<TrialDone>,
+    keep: UnboundedSender<Announced>,
     /// Once a cancelled worker has had its time.
     over: CancellationToken,
 }
@@ -63,7 +70,7 @@ pub(crate) struct Talked {
     /// What broke.
     pub(crate) how: Result<(), String>,
     /// What was announced and can be fetched only after the runner's end.
-    pub(crate) waiting: Vec<TrialDone>,
+    pub(crate) waiting: Vec<Announced>,
 }
 
 impl Driver {
@@ -129,6 +136,7 @@ impl Driver {
         loop {
             let (since, patience) =
                 if conversation.greeting() { (began, self.machine_time) } else { (heard, SILENCE) };
+            let overdue = conversation.overdue_at().map(|at| began + at);
             tokio::select! {
                 // What has come counts before the clock does: a host that was slow itself must not
                 // take that for silence.
@@ -171,14 +179,32 @@ impl Driver {
                         }
                         match conversation.on(message).map_err(|breach| breach.to_string())? {
                             Action::Begin => self.events.say(Event::ShardStarted { shard: record.index }),
-                            Action::Grant(trial) => {
-                                self.events.say(Event::TrialStarted { trial: trial.clone() });
-                                ways.say(FromCoordinator::Granted { trial });
+                            Action::Tokens(names, _why) => {
+                                let name = names.first().map_or(String::new(), |name| format!("`{name}`"));
+                                return Err(format!("there is no source for the token {name}"));
                             }
-                            Action::Store(done) => ways.keep(done),
+                            Action::Ask(trial) => {
+                                if conversation.grant(began.elapsed(), &trial) {
+                                    self.events.say(Event::TrialStarted { trial: trial.clone() });
+                                    ways.say(FromCoordinator::Granted { trial });
+                                }
+                            }
+                            Action::Store(done, expected) => ways.keep(Announced { done, expected }),
                             Action::Nothing => {}
-                            Action::End => return Ok(()),
+                            Action::End { clean } => {
+                                record.clean = Some(clean);
+                                if !clean {
+                                    let what = "its worker could not clean up after its trials".to_owned();
+                                    self.events.say(Event::Trouble { shard: record.index, what });
+                                }
+                                return Ok(());
+                            }
                         }
+                    }
+                }
+                () = sleep_until(overdue.unwrap_or(since + patience)), if overdue.is_some() => {
+                    if let Some(overdue) = conversation.overdue(began.elapsed()) {
+                        return Err(overdue.to_string());
                     }
                 }
                 () = sleep_until(since + patience) => {
@@ -194,12 +220,12 @@ impl Driver {
     async fn keep(
         &self,
         results: &dyn Results,
-        mut announced: UnboundedReceiver<TrialDone>,
+        mut announced: UnboundedReceiver<Announced>,
         over: &CancellationToken,
     ) -> Result<(), String> {
         let mut kept = Ok(());
-        while let Some(done) = announced.recv().await {
-            let stored = self.store(results, done, over).await;
+        while let Some(announced) = announced.recv().await {
+            let stored = self.store(results, announced, over).await;
             kept = kept.and(stored);
         }
         kept
@@ -209,10 +235,10 @@ impl Driver {
     pub(crate) async fn store(
         &self,
         results: &dyn Results,
-        done: TrialDone,
+        announced: Announced,
         over: &CancellationToken,
     ) -> Result<(), String> {
-        let TrialDone { trial, path, sha256, .. } = done;
+        let Announced { done: TrialDone { trial, path, .. }, expected } = announced;
         check_path(&path).map_err(|error| format!("`trial` for {trial}: {error}"))?;
         let fetched = tokio::select! {
             biased;
@@ -227,7 +253,7 @@ impl Driver {
         let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
         // This one is not given up: nothing may be removed around it while it is under way.
         let kept = tokio::task::spawn_blocking(move || {
-            let kept = run.adopt(&key, &from, &sha256);
+            let kept = run.adopt(&key, &from, &expected);
             drop(staging);
             kept
         });
@@ -250,8 +276,8 @@ impl Ways {
         let _ = self.say.send(message);
     }
 
-    fn keep(&self, done: TrialDone) {
-        let _ = self.keep.send(done);
+    fn keep(&self, announced: Announced) {
+        let _ = self.keep.send(announced);
     }
 }
 

@@ -1,10 +1,11 @@
 //! One shard, from the start of its worker until what was set up for it is taken down.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mst_model::VariantId;
 use mst_model::run::{ShardEnding, ShardRecord};
-use mst_protocol::TrialDone;
 use mst_store::RunWriter;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -12,12 +13,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::collect::Stop;
-use crate::converse::Talked;
+use crate::converse::{Announced, Talked};
 use crate::event::{Event, Events};
 use crate::guard::guarded;
 use crate::plan::ShardPlan;
 use crate::runner::{Results, Runner, Session, ShardSpec};
-use crate::shard::Conversation;
+use crate::shard::{Conversation, PlannedClient, Terms};
 
 /// What drives a shard.
 pub(crate) struct Driver {
@@ -28,6 +29,12 @@ pub(crate) struct Driver {
     pub(crate) mst: String,
     /// How long a worker's start may take, and how long its `hello`.
     pub(crate) machine_time: Duration,
+    /// Of each variant.
+    pub(crate) clients: Arc<BTreeMap<VariantId, PlannedClient>>,
+    /// How many trials a worker does at a time.
+    pub(crate) concurrency: u32,
+    /// By how much a trial may be longer than its client's deadline.
+    pub(crate) beyond: Duration,
     /// How many shards may be started at a time.
     pub(crate) room: Arc<Semaphore>,
     pub(crate) stop: Stop,
@@ -44,26 +51,32 @@ enum Started {
 /// Trials that can be fetched only now that the runner has ended.
 struct Late {
     results: Arc<dyn Results>,
-    waiting: Vec<TrialDone>,
+    waiting: Vec<Announced>,
 }
 
 impl Driver {
     pub(crate) async fn drive(self, plan: ShardPlan, spec: ShardSpec, runner: &dyn Runner) -> ShardRecord {
-        let mut record =
-            ShardRecord { index: plan.shard, machine: None, image: None, worker_mst: None, ending: None };
+        let mut record = ShardRecord {
+            index: plan.shard,
+            machine: None,
+            image: None,
+            worker_mst: None,
+            clean: None,
+            ending: None,
+        };
         let ending = if plan.trials.is_empty() {
             ShardEnding::Complete
         } else {
-            self.run(&plan, &spec, runner, &mut record).await
+            self.run(plan, &spec, runner, &mut record).await
         };
-        self.events.say(Event::ShardEnded { shard: plan.shard, ending: ending.clone() });
+        self.events.say(Event::ShardEnded { shard: record.index, ending: ending.clone() });
         record.ending = Some(ending);
         record
     }
 
     async fn run(
         &self,
-        plan: &ShardPlan,
+        plan: ShardPlan,
         spec: &ShardSpec,
         runner: &dyn Runner,
         record: &mut ShardRecord,
@@ -87,11 +100,11 @@ impl Driver {
             Err(panic) => Some(panic),
         };
         if let Some(what) = trouble {
-            self.events.say(Event::Trouble { shard: plan.shard, what });
+            self.events.say(Event::Trouble { shard: record.index, what });
         }
         let Some(Late { results, waiting }) = late else { return ending };
-        for done in waiting {
-            let kept = self.store(&*results, done, &CancellationToken::new()).await;
+        for announced in waiting {
+            let kept = self.store(&*results, announced, &CancellationToken::new()).await;
             if let (Err(why), ShardEnding::Complete | ShardEnding::Cancelled) = (kept, &ending) {
                 ending = ShardEnding::Broken { why };
             }
@@ -117,7 +130,7 @@ impl Driver {
 
     async fn talk(
         &self,
-        plan: &ShardPlan,
+        plan: ShardPlan,
         session: Session,
         record: &mut ShardRecord,
     ) -> (ShardEnding, Option<Late>) {
@@ -126,7 +139,15 @@ impl Driver {
             record.image = machine.image.clone();
         }
         let results = session.results.clone();
-        let mut conversation = Conversation::new(plan.shard, &self.mst, plan.trials.iter().cloned());
+        let terms = Terms {
+            shard: plan.shard,
+            mst: self.mst.clone(),
+            image: record.image.as_ref().map(|image| image.digest.clone()),
+            clients: (*self.clients).clone(),
+            concurrency: self.concurrency,
+            beyond: self.beyond,
+        };
+        let mut conversation = Conversation::new(terms, plan.cases, plan.trials);
         let Talked { how, waiting } = self.converse(session, &mut conversation, record).await;
         let ending = match how {
             Ok(()) if conversation.complete() => ShardEnding::Complete,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mst_model::RunId;
-use mst_model::bundle::Bundle;
+use mst_model::bundle::{Bundle, ThisMachine};
 use mst_model::ledger::LedgerEvent;
 use mst_model::machine::Machine;
 use serde_json::Value;
@@ -290,6 +290,18 @@ impl Staging {
     }
 }
 
+/// Puts into a bundle on which machine it lies.
+async fn say_where(bundle: &Path, machine: &Machine) -> Result<(), RunnerError> {
+    let this = ThisMachine {
+        schema: ThisMachine::SCHEMA.to_owned(),
+        name: machine.name.clone(),
+        image: machine.image.clone(),
+    };
+    let path = bundle.join(ThisMachine::FILE);
+    let written = blocking(move || std::fs::write(path, serde_json::to_vec_pretty(&this)?)).await;
+    written.map_err(|error| RunnerError(format!("the bundle can't be written: {error}")))
+}
+
 /// The worker's program.
 const PROGRAM: &str = "mst";
 
@@ -328,6 +340,7 @@ impl Runner for OnMachines {
         let machine = self.machine(spec).await?;
         let at = |name: &str| format!("{}/{name}", machine.root);
         let (bundle, results) = (at("bundle"), at("results"));
+        say_where(&spec.bundle, &machine).await?;
         self.machines.copy_to(&spec.run, &machine, &spec.bundle, &bundle).await?;
         let program = self.worker(spec, &machine).await?;
         let argv = [&program, "collect", "--bundle", &bundle, "--results", &results].map(str::to_owned);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mst_model::bundle::{Bundle, CaseWork, Planned};
 use mst_model::run::RunRecord;
@@ -18,7 +19,29 @@ pub struct ShardPlan {
     /// The directory of its bundle.
     pub bundle: PathBuf,
     /// Its trials, in dispatch order.
-    pub trials: Vec<TrialKey>,
+    pub trials: Vec<PlannedTrial>,
+    /// The cases of its trials.
+    pub cases: Vec<PlannedCase>,
+}
+
+/// A trial of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedTrial {
+    /// Which.
+    pub key: TrialKey,
+    /// Which attempt at it, from 0.
+    pub attempt: u32,
+    /// Where its case is in [`ShardPlan::cases`].
+    pub case: u32,
+}
+
+/// What the plan says of a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedCase {
+    /// Its digest.
+    pub sha256: Digest,
+    /// What its client may take.
+    pub deadline: Duration,
 }
 
 /// A plan that could not be written.
@@ -70,6 +93,8 @@ pub fn write_bundles(
         }
         let shard = shard_of(&stored.case.id, record.runner.shards);
         if let Some(bundle) = open.get_mut(shard as usize) {
+            let deadline =
+                stored.case.deadline_ms.map_or(record.eval.deadlines.client.0, Duration::from_millis);
             bundle.push(CaseWork {
                 sha256: stored.sha256,
                 trials: missing
@@ -78,7 +103,10 @@ pub fn write_bundles(
                     .collect(),
                 case: stored.case.for_client(),
             })?;
-            bundle.plan.trials.extend(missing);
+            let case = bundle.plan.cases.len() as u32;
+            bundle.plan.cases.push(PlannedCase { sha256: stored.sha256, deadline });
+            let planned = missing.into_iter().map(|key| PlannedTrial { key, attempt: 0, case });
+            bundle.plan.trials.extend(planned);
         }
     }
     open.into_iter().map(OpenBundle::finish).collect()
@@ -114,7 +142,11 @@ impl OpenBundle {
         };
         let path = bundle.join(Bundle::WORK_FILE);
         let work = write(&path).map_err(|source| PlanError::Write { path: path.clone(), source })?;
-        Ok(OpenBundle { plan: ShardPlan { shard, bundle, trials: Vec::new() }, path, work })
+        Ok(OpenBundle {
+            plan: ShardPlan { shard, bundle, trials: Vec::new(), cases: Vec::new() },
+            path,
+            work,
+        })
     }
 
     fn push(&mut self, case: CaseWork) -> Result<(), PlanError> {

@@ -1,24 +1,33 @@
 //! The coordinator's side of one shard's conversation: what may be said when. It has no I/O and
-//! no clock, so that every order of messages can be tried.
+//! no clock (whoever drives it says what time it is), so that every order of messages can be tried.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
-use mst_model::TrialKey;
-use mst_protocol::{FromWorker, Numbered, PROTOCOL, TrialDone, Work};
+use mst_model::{TokenId, TrialKey, VariantId};
+use mst_protocol::{FromWorker, InFlight, Need, Numbered, PROTOCOL, TrialDone, Uses, Work};
+use mst_store::Expected;
+
+use crate::plan::{PlannedCase, PlannedTrial};
 
 /// What the coordinator does about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The worker is of our version and may begin.
     Begin,
-    /// Let the trial start.
-    Grant(TrialKey),
-    /// Bring the trial's directory here, check it, keep it.
-    Store(TrialDone),
+    /// Get these tokens for it.
+    Tokens(BTreeSet<TokenId>, Need),
+    /// It asks leave for a trial: [`grant`](Conversation::grant) it once there is room.
+    Ask(TrialKey),
+    /// Bring the trial's directory here, hold it to this, keep it.
+    Store(TrialDone, Expected),
     /// Nothing.
     Nothing,
     /// The worker has no more to say.
-    End,
+    End {
+        /// Whether it could clean up.
+        clean: bool,
+    },
 }
 
 /// A message that may not be said now. It ends the shard as broken.
@@ -40,12 +49,34 @@ pub(crate) enum Breach {
     WrongShard { worker: u32, given: u32 },
     #[error("the worker would `{worker}`, it was asked to `collect`")]
     WrongWork { worker: &'static str },
+    #[error("the worker says that its image is {worker}, the runner says {runner}")]
+    WrongImage { worker: String, runner: String },
+    #[error("the worker would ask {worker}, the plan has {plan}")]
+    WrongClients { worker: String, plan: String },
+    #[error("`need-tokens` names `{name}`, which no client of this shard needs")]
+    UnknownToken { name: TokenId },
+    #[error("`need-tokens` names nothing")]
+    NoToken,
+    #[error("`need-tokens` came while one was open")]
+    NeedTwice,
+    #[error("`acquire` came for {trial} before its tokens were given")]
+    NoTokensYet { trial: TrialKey },
+    #[error("`acquire` for {trial} names other services than the plan")]
+    WrongUses { trial: TrialKey },
+    #[error("`acquire` for {trial} is one more than the {concurrency} that may be open at a time")]
+    TooMany { trial: TrialKey, concurrency: u32 },
+    #[error("`heartbeat` names {trial}, which is not under way")]
+    NotUnderWay { trial: TrialKey },
+    #[error("`heartbeat` gives {trial} {said} ms, where the plan gives {planned} ms")]
+    WrongDeadline { trial: TrialKey, said: u64, planned: u64 },
+    #[error("{trial} is under way for {} s, where at most {} s are possible", .age.as_secs(), .limit.as_secs())]
+    Overdue { trial: TrialKey, age: Duration, limit: Duration },
     #[error("`{name}` names a trial that is not of this shard: {trial}")]
     NotPlanned { name: &'static str, trial: TrialKey },
     #[error("`acquire` came twice for {trial}")]
     AcquiredTwice { trial: TrialKey },
-    #[error("`trial` came without `acquire` for {trial}")]
-    NotAcquired { trial: TrialKey },
+    #[error("`trial` came without `granted` for {trial}")]
+    NotGranted { trial: TrialKey },
     #[error("`trial` came twice for {trial}")]
     TrialTwice { trial: TrialKey },
     #[error("`done` counts {said} trials, {seen} were seen")]
@@ -55,6 +86,7 @@ pub(crate) enum Breach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrialState {
     Planned,
+    Asked,
     Granted,
     Ended,
 }
@@ -66,27 +98,73 @@ enum Phase {
     Over,
 }
 
+/// A variant's client, as the plan has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlannedClient {
+    /// Its kind.
+    pub(crate) name: String,
+    /// What its trials talk to.
+    pub(crate) uses: Uses,
+    /// What it needs.
+    pub(crate) tokens: BTreeSet<TokenId>,
+}
+
+/// What is known of a shard before its worker says anything.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) shard: u32,
+    /// The coordinator's version.
+    pub(crate) mst: String,
+    /// The digest of its machine's image, where its runner said one.
+    pub(crate) image: Option<String>,
+    pub(crate) clients: BTreeMap<VariantId, PlannedClient>,
+    /// How many trials may be open at a time.
+    pub(crate) concurrency: u32,
+    /// By how much a trial may be longer than its client's deadline. One that is longer still is a
+    /// dead worker's, whatever that says.
+    pub(crate) beyond: Duration,
+}
+
+#[derive(Debug)]
+struct Trial {
+    state: TrialState,
+    attempt: u32,
+    case: u32,
+}
+
 /// One shard's conversation.
 pub(crate) struct Conversation {
-    shard: u32,
-    mst: String,
+    terms: Terms,
+    cases: Vec<PlannedCase>,
     phase: Phase,
     seq: u64,
-    trials: HashMap<TrialKey, TrialState>,
-    in_flight: u64,
+    trials: HashMap<TrialKey, Trial>,
+    /// Trials that were let start, and when.
+    under_way: BTreeMap<TrialKey, Duration>,
+    /// Trials that wait for leave.
+    asked: u32,
+    /// Tokens that the worker was given at least once.
+    given: BTreeSet<TokenId>,
+    /// What an open `need-tokens` asks for.
+    needed: Option<BTreeSet<TokenId>>,
     ended: u64,
     stopping: bool,
 }
 
 impl Conversation {
-    pub(crate) fn new(shard: u32, mst: &str, trials: impl Iterator<Item = TrialKey>) -> Conversation {
+    pub(crate) fn new(terms: Terms, cases: Vec<PlannedCase>, trials: Vec<PlannedTrial>) -> Conversation {
+        let entry =
+            |PlannedTrial { key, attempt, case }| (key, Trial { state: TrialState::Planned, attempt, case });
         Conversation {
-            shard,
-            mst: mst.to_owned(),
+            terms,
+            cases,
             phase: Phase::Greeting,
             seq: 0,
-            trials: trials.map(|key| (key, TrialState::Planned)).collect(),
-            in_flight: 0,
+            trials: trials.into_iter().map(entry).collect(),
+            under_way: BTreeMap::new(),
+            asked: 0,
+            given: BTreeSet::new(),
+            needed: None,
             ended: 0,
             stopping: false,
         }
@@ -104,7 +182,7 @@ impl Conversation {
 
     /// Trials that were let start and have not ended.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.under_way.len() as u64
     }
 
     /// Whether every trial of the shard has ended.
@@ -122,68 +200,200 @@ impl Conversation {
         let name = message.name();
         match (self.phase, message) {
             (Phase::Over, _) => Err(Breach::AfterDone { name }),
-            (Phase::Greeting, FromWorker::Hello { protocol, mst, shard, work }) => {
-                self.greet(protocol, mst, shard, work)?;
+            (Phase::Greeting, hello @ FromWorker::Hello { .. }) => {
+                self.greet(hello)?;
                 self.phase = Phase::Working;
                 Ok(Action::Begin)
             }
             (Phase::Greeting, _) => Err(Breach::NotYet { name }),
             (Phase::Working, FromWorker::Hello { .. }) => Err(Breach::HelloTwice),
-            (Phase::Working, FromWorker::Acquire { trial }) => self.acquire(trial),
+            (Phase::Working, FromWorker::NeedTokens { names, why }) => self.need(names, why),
+            (Phase::Working, FromWorker::Acquire { trial, uses }) => self.acquire(trial, &uses),
             (Phase::Working, FromWorker::Trial(done)) => self.trial(done),
-            (Phase::Working, FromWorker::Heartbeat { .. }) => Ok(Action::Nothing),
-            (Phase::Working, FromWorker::Done { trials, .. }) => {
+            (Phase::Working, FromWorker::Heartbeat { trials }) => {
+                trials.into_iter().try_for_each(|trial| self.beat(trial)).map(|()| Action::Nothing)
+            }
+            (Phase::Working, FromWorker::Done { trials, clean }) => {
                 if trials != self.ended {
                     return Err(Breach::WrongCount { said: trials, seen: self.ended });
                 }
                 self.phase = Phase::Over;
-                Ok(Action::End)
+                Ok(Action::End { clean })
             }
         }
     }
 
-    fn greet(&self, protocol: String, mst: String, shard: u32, work: Work) -> Result<(), Breach> {
+    /// Lets a trial that asked start at `now`, a time since any fixed moment; false where it may not
+    /// any more.
+    #[must_use]
+    pub(crate) fn grant(&mut self, now: Duration, trial: &TrialKey) -> bool {
+        if self.stopping || self.phase != Phase::Working {
+            return false;
+        }
+        match self.trials.get_mut(trial) {
+            Some(entry @ Trial { state: TrialState::Asked, .. }) => {
+                entry.state = TrialState::Granted;
+                self.asked -= 1;
+                self.under_way.insert(trial.clone(), now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[cfg_attr(not(test), expect(dead_code, reason = "tokens have no source yet"))]
+    /// What was needed is given. What is under way may have waited for it.
+    pub(crate) fn give(&mut self, now: Duration) {
+        self.given.extend(self.needed.take().into_iter().flatten());
+        self.under_way.values_mut().for_each(|since| *since = now);
+    }
+
+    /// When the next trial is overdue, if its worker does not end it.
+    pub(crate) fn overdue_at(&self) -> Option<Duration> {
+        if self.needed.is_some() {
+            return None;
+        }
+        self.under_way.iter().map(|(trial, since)| *since + self.limit(trial)).min()
+    }
+
+    /// The trial that is overdue at `now`.
+    pub(crate) fn overdue(&self, now: Duration) -> Option<Breach> {
+        let (trial, since) =
+            self.under_way.iter().find(|(trial, since)| **since + self.limit(trial) <= now)?;
+        let age = now.saturating_sub(*since);
+        Some(Breach::Overdue { trial: trial.clone(), age, limit: self.limit(trial) })
+    }
+
+    fn case_of(&self, trial: &TrialKey) -> Option<&PlannedCase> {
+        self.cases.get(self.trials.get(trial)?.case as usize)
+    }
+
+    /// The longest that a trial can take.
+    fn limit(&self, trial: &TrialKey) -> Duration {
+        let client = self.case_of(trial).map_or(Duration::ZERO, |case| case.deadline);
+        client.saturating_add(self.terms.beyond)
+    }
+
+    fn greet(&self, hello: FromWorker) -> Result<(), Breach> {
+        let FromWorker::Hello { protocol, mst, shard, work, image, clients } = hello else { return Ok(()) };
+        let terms = &self.terms;
         if protocol != PROTOCOL {
-            return Err(Breach::Protocol { worker: protocol });
+            return Err(Breach::Protocol { worker: bounded(&protocol) });
         }
-        if mst != self.mst {
-            return Err(Breach::Version { worker: mst, coordinator: self.mst.clone() });
+        if mst != terms.mst {
+            return Err(Breach::Version { worker: bounded(&mst), coordinator: terms.mst.clone() });
         }
-        if shard != self.shard {
-            return Err(Breach::WrongShard { worker: shard, given: self.shard });
+        if shard != terms.shard {
+            return Err(Breach::WrongShard { worker: shard, given: terms.shard });
         }
         if work != Work::Collect {
             return Err(Breach::WrongWork { worker: "grade" });
         }
+        if let Some(runner) = &terms.image
+            && image.as_ref() != Some(runner)
+        {
+            let worker = image.map_or("not known".to_owned(), |image| format!("`{}`", bounded(&image)));
+            return Err(Breach::WrongImage { worker, runner: format!("`{}`", bounded(runner)) });
+        }
+        let said: Vec<_> = clients.iter().map(|(variant, client)| (variant, &client.name)).collect();
+        let plan: Vec<_> = terms.clients.iter().map(|(variant, client)| (variant, &client.name)).collect();
+        if said != plan {
+            return Err(Breach::WrongClients { worker: listed(&said), plan: listed(&plan) });
+        }
         Ok(())
     }
 
-    fn acquire(&mut self, trial: TrialKey) -> Result<Action, Breach> {
-        match self.trials.get_mut(&trial) {
-            None => Err(Breach::NotPlanned { name: "acquire", trial }),
-            // The worker learns of the stop by `cancel`, which crosses its `acquire`.
-            Some(TrialState::Planned) if self.stopping => Ok(Action::Nothing),
-            Some(state @ TrialState::Planned) => {
-                *state = TrialState::Granted;
-                self.in_flight += 1;
-                Ok(Action::Grant(trial))
-            }
-            Some(_) => Err(Breach::AcquiredTwice { trial }),
+    fn need(&mut self, names: BTreeSet<TokenId>, why: Need) -> Result<Action, Breach> {
+        if self.needed.is_some() {
+            return Err(Breach::NeedTwice);
         }
+        let known =
+            |name: &&TokenId| !self.terms.clients.values().any(|client| client.tokens.contains(*name));
+        if let Some(name) = names.iter().find(known) {
+            return Err(Breach::UnknownToken { name: name.clone() });
+        }
+        if names.is_empty() {
+            return Err(Breach::NoToken);
+        }
+        self.needed = Some(names.clone());
+        Ok(Action::Tokens(names, why))
+    }
+
+    fn acquire(&mut self, trial: TrialKey, uses: &Uses) -> Result<Action, Breach> {
+        let Some(entry) = self.trials.get_mut(&trial) else {
+            return Err(Breach::NotPlanned { name: "acquire", trial });
+        };
+        if entry.state != TrialState::Planned {
+            return Err(Breach::AcquiredTwice { trial });
+        }
+        let client = self.terms.clients.get(&trial.variant);
+        if client.is_some_and(|client| client.uses != *uses) {
+            return Err(Breach::WrongUses { trial });
+        }
+        if client.is_some_and(|client| !client.tokens.is_subset(&self.given)) {
+            return Err(Breach::NoTokensYet { trial });
+        }
+        let concurrency = self.terms.concurrency;
+        if self.asked as usize + self.under_way.len() >= concurrency as usize {
+            return Err(Breach::TooMany { trial, concurrency });
+        }
+        entry.state = TrialState::Asked;
+        self.asked += 1;
+        // The worker learns of a stop by `cancel`, which crosses its `acquire`.
+        Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial) })
+    }
+
+    fn beat(&self, InFlight { trial, age_ms, deadline_ms }: InFlight) -> Result<(), Breach> {
+        if !self.under_way.contains_key(&trial) {
+            return Err(Breach::NotUnderWay { trial });
+        }
+        let planned = self.case_of(&trial).map_or(0, |case| millis(case.deadline));
+        if deadline_ms != planned {
+            return Err(Breach::WrongDeadline { trial, said: deadline_ms, planned });
+        }
+        // By the worker's own clock; by this one's, `overdue` says so.
+        let (age, limit) = (Duration::from_millis(age_ms), self.limit(&trial));
+        if age > limit { Err(Breach::Overdue { trial, age, limit }) } else { Ok(()) }
     }
 
     fn trial(&mut self, done: TrialDone) -> Result<Action, Breach> {
-        match self.trials.get_mut(&done.trial) {
-            None => Err(Breach::NotPlanned { name: "trial", trial: done.trial }),
-            Some(TrialState::Planned) => Err(Breach::NotAcquired { trial: done.trial }),
-            Some(TrialState::Ended) => Err(Breach::TrialTwice { trial: done.trial }),
-            Some(state @ TrialState::Granted) => {
-                *state = TrialState::Ended;
-                self.in_flight -= 1;
+        let Some(entry) = self.trials.get_mut(&done.trial) else {
+            return Err(Breach::NotPlanned { name: "trial", trial: done.trial });
+        };
+        match entry.state {
+            TrialState::Planned | TrialState::Asked => Err(Breach::NotGranted { trial: done.trial }),
+            TrialState::Ended => Err(Breach::TrialTwice { trial: done.trial }),
+            TrialState::Granted => {
+                entry.state = TrialState::Ended;
+                self.under_way.remove(&done.trial);
                 self.ended += 1;
-                Ok(Action::Store(done))
+                let (attempt, case) = (entry.attempt, entry.case as usize);
+                let Some(PlannedCase { sha256: case_sha256, .. }) = self.cases.get(case).cloned() else {
+                    return Err(Breach::NotPlanned { name: "trial", trial: done.trial });
+                };
+                let expected =
+                    Expected { sha256: done.sha256, case_sha256, shard: self.terms.shard, attempt };
+                Ok(Action::Store(done, expected))
             }
         }
+    }
+}
+
+/// A length of time as the wire has it.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What a worker said, as an error may quote it.
+fn bounded(text: &str) -> String {
+    text.chars().take(96).flat_map(char::escape_debug).collect()
+}
+
+fn listed(clients: &[(&VariantId, &String)]) -> String {
+    let shown = clients.iter().take(8).map(|(variant, name)| format!("`{}` for `{variant}`", bounded(name)));
+    match shown.collect::<Vec<_>>() {
+        clients if clients.is_empty() => "no client".to_owned(),
+        clients => clients.join(", "),
     }
 }
 
@@ -192,7 +402,10 @@ mod tests {
     use super::*;
     use mst_model::Digest;
     use mst_model::outcome::Status;
+    use mst_model::transcript::ClientInfo;
     use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn key(index: u32) -> TrialKey {
         TrialKey { case: "case".parse().expect("id"), variant: "v".parse().expect("id"), index }
@@ -208,35 +421,109 @@ mod tests {
         }
     }
 
-    fn hello() -> FromWorker {
-        FromWorker::Hello { protocol: PROTOCOL.into(), mst: "0.1.0".into(), shard: 0, work: Work::Collect }
+    fn uses() -> Uses {
+        Uses { providers: BTreeSet::from(["models".parse().expect("a name")]), servers: BTreeSet::new() }
     }
 
-    fn talk(messages: Vec<FromWorker>) -> Result<Vec<Action>, Breach> {
-        let mut conversation = Conversation::new(0, "0.1.0", (0..3).map(key));
-        messages
-            .into_iter()
-            .zip(1..)
-            .map(|(message, seq)| conversation.on(Numbered { seq, message }))
-            .collect()
+    fn hello_of(change: impl FnOnce(&mut String, &mut u32, &mut Option<String>, &mut String)) -> FromWorker {
+        let (mut mst, mut shard, mut image, mut name) =
+            ("0.1.0".to_owned(), 0, Some("sha256:0a".to_owned()), "echo".to_owned());
+        change(&mut mst, &mut shard, &mut image, &mut name);
+        let clients = BTreeMap::from([("v".parse().expect("id"), ClientInfo { name, version: None })]);
+        FromWorker::Hello { protocol: PROTOCOL.into(), mst, shard, work: Work::Collect, image, clients }
+    }
+
+    fn hello() -> FromWorker {
+        hello_of(|_, _, _, _| {})
+    }
+
+    fn acquire(index: u32) -> FromWorker {
+        FromWorker::Acquire { trial: key(index), uses: uses() }
+    }
+
+    fn need(names: &[&str]) -> FromWorker {
+        let names = names.iter().map(|name| name.parse().expect("a name")).collect();
+        FromWorker::NeedTokens { names, why: Need::Start }
+    }
+
+    fn beat(index: u32, age_ms: u64, deadline_ms: u64) -> FromWorker {
+        FromWorker::Heartbeat { trials: vec![InFlight { trial: key(index), age_ms, deadline_ms }] }
+    }
+
+    /// Three trials of a minute each, two at a time.
+    fn conversation(tokens: &[&str]) -> Conversation {
+        let client = PlannedClient {
+            name: "echo".to_owned(),
+            uses: uses(),
+            tokens: tokens.iter().map(|name| name.parse().expect("a name")).collect(),
+        };
+        let terms = Terms {
+            shard: 0,
+            mst: "0.1.0".to_owned(),
+            image: Some("sha256:0a".to_owned()),
+            clients: BTreeMap::from([("v".parse().expect("id"), client)]),
+            concurrency: 2,
+            beyond: 10 * SECOND,
+        };
+        let cases = vec![PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND }];
+        let trials = (0..3).map(|index| PlannedTrial { key: key(index), attempt: index, case: 0 });
+        Conversation::new(terms, cases, trials.collect())
+    }
+
+    impl Conversation {
+        /// The next message.
+        fn hear(&mut self, message: FromWorker) -> Result<Action, Breach> {
+            self.on(Numbered { seq: self.seq + 1, message })
+        }
+    }
+
+    /// All is granted at once and given at once.
+    fn talk(tokens: &[&str], messages: Vec<FromWorker>) -> Result<Vec<Action>, Breach> {
+        let mut conversation = conversation(tokens);
+        let hear = |message| {
+            let action = conversation.hear(message)?;
+            match &action {
+                Action::Ask(trial) => assert!(conversation.grant(SECOND, trial)),
+                Action::Tokens(..) => conversation.give(SECOND),
+                _ => {}
+            }
+            Ok(action)
+        };
+        messages.into_iter().map(hear).collect()
     }
 
     #[test]
     fn the_usual_course() {
-        let acquire = FromWorker::Acquire { trial: key(0) };
-        let said = talk(vec![
-            hello(),
-            acquire,
-            FromWorker::Trial(done(0)),
-            FromWorker::Done { trials: 1, clean: true },
-        ]);
-        assert_eq!(said, Ok(vec![Action::Begin, Action::Grant(key(0)), Action::Store(done(0)), Action::End]));
+        let said = talk(
+            &["gateway"],
+            vec![
+                hello(),
+                need(&["gateway"]),
+                acquire(1),
+                beat(1, 900, 60_000),
+                FromWorker::Trial(done(1)),
+                FromWorker::Done { trials: 1, clean: false },
+            ],
+        );
+        let names = BTreeSet::from(["gateway".parse().expect("a name")]);
+        let expected =
+            Expected { sha256: Digest::of(b""), case_sha256: Digest::of(b"case"), shard: 0, attempt: 1 };
+        assert_eq!(
+            said,
+            Ok(vec![
+                Action::Begin,
+                Action::Tokens(names, Need::Start),
+                Action::Ask(key(1)),
+                Action::Nothing,
+                Action::Store(done(1), expected),
+                Action::End { clean: false },
+            ])
+        );
     }
 
     #[test]
     fn every_breach_is_its_own_error() {
-        let acquire = |index| FromWorker::Acquire { trial: key(index) };
-        let says = |messages| talk(messages).expect_err("a breach").to_string();
+        let says = |messages| talk(&[], messages).expect_err("a breach").to_string();
         assert_eq!(says(vec![acquire(0)]), "`acquire` came before `hello`");
         assert_eq!(says(vec![hello(), hello()]), "`hello` came twice");
         assert_eq!(
@@ -245,72 +532,166 @@ mod tests {
         );
         assert_eq!(says(vec![hello(), acquire(0), acquire(0)]), "`acquire` came twice for case v #0");
         assert_eq!(
+            says(vec![hello(), acquire(0), acquire(1), acquire(2)]),
+            "`acquire` for case v #2 is one more than the 2 that may be open at a time"
+        );
+        assert_eq!(
+            says(vec![hello(), FromWorker::Acquire { trial: key(0), uses: Uses::default() }]),
+            "`acquire` for case v #0 names other services than the plan"
+        );
+        assert_eq!(
             says(vec![hello(), FromWorker::Trial(done(0))]),
-            "`trial` came without `acquire` for case v #0"
+            "`trial` came without `granted` for case v #0"
         );
         assert_eq!(
             says(vec![hello(), acquire(0), FromWorker::Trial(done(0)), FromWorker::Trial(done(0))]),
             "`trial` came twice for case v #0"
         );
         assert_eq!(
+            says(vec![hello(), beat(0, 1, 60_000)]),
+            "`heartbeat` names case v #0, which is not under way"
+        );
+        assert_eq!(
+            says(vec![hello(), acquire(0), beat(0, 1, 61_000)]),
+            "`heartbeat` gives case v #0 61000 ms, where the plan gives 60000 ms"
+        );
+        assert_eq!(
+            says(vec![hello(), acquire(0), beat(0, 71_000, 60_000)]),
+            "case v #0 is under way for 71 s, where at most 70 s are possible"
+        );
+        assert_eq!(
+            says(vec![hello(), need(&["other"])]),
+            "`need-tokens` names `other`, which no client of this shard needs"
+        );
+        assert_eq!(says(vec![hello(), need(&[])]), "`need-tokens` names nothing");
+        assert_eq!(
             says(vec![hello(), FromWorker::Done { trials: 7, clean: true }]),
             "`done` counts 7 trials, 0 were seen"
         );
         let finished = FromWorker::Done { trials: 0, clean: true };
         assert_eq!(says(vec![hello(), finished.clone(), finished]), "`done` came after `done`");
-        let newer = FromWorker::Hello {
-            protocol: PROTOCOL.into(),
-            mst: "9.9.9".into(),
-            shard: 0,
-            work: Work::Collect,
-        };
         assert_eq!(
-            says(vec![newer]),
+            says(vec![hello_of(|mst, _, _, _| *mst = "9.9.9".to_owned())]),
             "the worker is mst 9.9.9, the coordinator is mst 0.1.0: both must be the same"
+        );
+        assert_eq!(
+            says(vec![hello_of(|_, shard, _, _| *shard = 7)]),
+            "the worker took shard 7, it was given shard 0"
+        );
+        assert_eq!(
+            says(vec![hello_of(|_, _, image, _| *image = None)]),
+            "the worker says that its image is not known, the runner says `sha256:0a`"
+        );
+        assert_eq!(
+            says(vec![hello_of(|_, _, _, name| *name = "command".to_owned())]),
+            "the worker would ask `command` for `v`, the plan has `echo` for `v`"
         );
     }
 
     #[test]
+    fn nothing_starts_without_its_tokens() {
+        let mut waiting = conversation(&["a", "b"]);
+        waiting.hear(hello()).expect("greets");
+        waiting.hear(need(&["a"])).expect("asks");
+        assert_eq!(waiting.hear(need(&["b"])), Err(Breach::NeedTwice));
+        let mut half = conversation(&["a", "b"]);
+        half.hear(hello()).expect("greets");
+        half.hear(need(&["a"])).expect("asks");
+        half.give(SECOND);
+        let breach = half.hear(acquire(0)).expect_err("not yet");
+        assert_eq!(breach.to_string(), "`acquire` came for case v #0 before its tokens were given");
+    }
+
+    #[test]
+    fn a_trial_that_is_long_over_its_deadline_is_seen_by_this_clock_too() {
+        let mut conversation = conversation(&["a"]);
+        for message in [hello(), need(&["a"])] {
+            conversation.hear(message).expect("may be said");
+        }
+        conversation.give(SECOND);
+        conversation.hear(acquire(0)).expect("asks");
+        assert_eq!(conversation.overdue_at(), None, "what waits for room is not late");
+        assert!(conversation.grant(100 * SECOND, &key(0)));
+        assert_eq!(conversation.overdue_at(), Some(170 * SECOND));
+        assert_eq!(conversation.overdue(169 * SECOND), None);
+        let late = conversation.overdue(170 * SECOND).expect("overdue").to_string();
+        assert_eq!(late, "case v #0 is under way for 70 s, where at most 70 s are possible");
+        // It may wait for a token that ran out.
+        conversation.hear(need(&["a"])).expect("asks");
+        assert_eq!(conversation.overdue_at(), None);
+        conversation.give(200 * SECOND);
+        assert_eq!(conversation.overdue_at(), Some(270 * SECOND));
+        conversation.hear(FromWorker::Trial(done(0))).expect("ends");
+        assert_eq!((conversation.overdue_at(), conversation.in_flight()), (None, 0));
+    }
+
+    #[test]
     fn a_message_that_was_lost_or_doubled_shows_in_its_number() {
-        let mut conversation = Conversation::new(0, "0.1.0", (0..3).map(key));
+        let mut conversation = conversation(&[]);
         conversation.on(Numbered { seq: 1, message: hello() }).expect("first");
         let late = Numbered { seq: 3, message: FromWorker::Heartbeat { trials: vec![] } };
         assert_eq!(conversation.on(late), Err(Breach::Gap { expected: 2, got: 3 }));
     }
 
     proptest! {
-        /// Whatever a worker says: a trial is granted at most once, stored at most once and only
-        /// after its grant, and nothing is granted after a stop.
+        /// Whatever a worker says and whenever it is answered: a trial is granted at most once,
+        /// after its tokens, never after a stop and never as one too many; it is stored at most once
+        /// and only after its grant.
         #[test]
         fn no_order_of_messages_invents_or_doubles_a_trial(
-            script in prop::collection::vec((0u8..5, 0u32..4), 0..60),
-            stop_at in 0usize..60,
+            script in prop::collection::vec((0u8..9, 0u32..4), 0..80),
+            stop_at in 0usize..80,
         ) {
-            let mut conversation = Conversation::new(0, "0.1.0", (0..3).map(key));
-            let (mut granted, mut stored) = (Vec::new(), Vec::new());
+            let mut conversation = conversation(&["a"]);
+            let (mut asked, mut granted, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut open, mut given) = (false, false);
             for (at, (what, index)) in script.into_iter().enumerate() {
                 if at == stop_at {
                     conversation.stop();
                 }
                 let message = match what {
                     0 => hello(),
-                    1 => FromWorker::Acquire { trial: key(index) },
+                    1 => acquire(index),
                     2 => FromWorker::Trial(done(index)),
-                    3 => FromWorker::Heartbeat { trials: vec![] },
-                    _ => FromWorker::Done { trials: u64::from(index), clean: true },
-                };
-                match conversation.on(Numbered { seq: conversation.seq + 1, message }) {
-                    Ok(Action::Grant(trial)) => {
-                        prop_assert!(at < stop_at && !granted.contains(&trial));
-                        granted.push(trial);
+                    3 => beat(index, 1000, 60_000),
+                    4 => FromWorker::Done { trials: u64::from(index), clean: true },
+                    5 => need(&["a"]),
+                    6 if !asked.is_empty() => {
+                        let trial: TrialKey = asked.remove(index as usize % asked.len());
+                        prop_assert_eq!(conversation.grant(SECOND, &trial), at < stop_at && conversation.phase != Phase::Over);
+                        prop_assert!(!conversation.grant(SECOND, &trial), "it is granted once");
+                        if at < stop_at && conversation.phase != Phase::Over {
+                            prop_assert!(given && !granted.contains(&trial));
+                            granted.push(trial);
+                        }
+                        continue;
                     }
-                    Ok(Action::Store(done)) => {
+                    6 => {
+                        prop_assert!(!conversation.grant(SECOND, &key(index)) , "nobody asked");
+                        continue;
+                    }
+                    _ => {
+                        conversation.give(SECOND);
+                        given |= open;
+                        open = false;
+                        continue;
+                    }
+                };
+                match conversation.hear(message) {
+                    Ok(Action::Ask(trial)) => asked.push(trial),
+                    Ok(Action::Tokens(..)) => {
+                        prop_assert!(!open);
+                        open = true;
+                    }
+                    Ok(Action::Store(done, _)) => {
                         prop_assert!(granted.contains(&done.trial) && !stored.contains(&done.trial));
                         stored.push(done.trial);
                     }
                     _ => {}
                 }
-                prop_assert_eq!(conversation.in_flight() as usize, granted.len() - stored.len());
+                let in_flight = granted.len() - stored.len();
+                prop_assert_eq!(conversation.in_flight() as usize, in_flight);
+                prop_assert!(in_flight + asked.len() <= 2);
             }
         }
     }

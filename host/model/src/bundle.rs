@@ -1,12 +1,13 @@
 //! What a worker is given, as `mst.bundle/v1`: `bundle.json` and, in dispatch order, one line of
 //! `work.jsonl` a case. It holds no secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::eval::{Client, Deadlines};
-use crate::{Case, Digest, RunId, VariantId};
+use crate::machine::Image;
+use crate::{Case, Digest, RunId, TokenId, VariantId};
 
 /// `bundle.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,31 @@ impl Bundle {
     pub const WORK_FILE: &'static str = "work.jsonl";
     /// The directory with the files that clients are started from.
     pub const CLIENT_DIR: &'static str = "client";
+
+    /// The tokens that its clients need.
+    pub fn tokens(&self) -> BTreeSet<TokenId> {
+        self.clients.values().flat_map(|client| client.tokens.iter().cloned()).collect()
+    }
+}
+
+/// `machine.json`, in a bundle that lies on a machine: what the runner said of that machine. It is
+/// written when the machine is there, so that the worker can say where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThisMachine {
+    /// [`ThisMachine::SCHEMA`].
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// What it was made from, where its runner knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+}
+
+impl ThisMachine {
+    /// The schema's name.
+    pub const SCHEMA: &'static str = "mst.machine/v1";
+    /// The name of its file.
+    pub const FILE: &'static str = "machine.json";
 }
 
 /// A trial to do.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::id::Kind;
 use crate::schema::{self, Problem};
-use crate::{JudgeId, PluginId, Span, VariantId};
+use crate::{JudgeId, PluginId, ServiceId, Span, TokenId, VariantId};
 
 /// An eval: a dataset's cases, asked of a client in several variants, graded by judges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +115,16 @@ pub enum ClientKind {
     Echo,
 }
 
+impl ClientKind {
+    /// The word for it, in evals, in transcripts and in `hello`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClientKind::Command => "command",
+            ClientKind::Echo => "echo",
+        }
+    }
+}
+
 /// What is being evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -132,6 +142,17 @@ pub struct Client {
     /// secrets. Their values are recorded nowhere.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub pass_env: BTreeSet<String>,
+    /// Tokens that it needs, of the eval's `tokens`. It finds the value of each in a file of the
+    /// token's name, in the directory that `MST_TOKENS` names; a file is replaced when its token is
+    /// renewed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tokens: BTreeSet<TokenId>,
+    /// Providers of models that it talks to. The eval's `limits` hold for them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub providers: BTreeSet<ServiceId>,
+    /// Servers that it talks to. The eval's `limits` hold for them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub servers: BTreeSet<ServiceId>,
     /// Bytes of stdout, and of stderr, that are kept; what comes after is counted and dropped.
     #[serde(default = "sixteen_mib")]
     #[schemars(range(min = 1, max = 1_073_741_824))]

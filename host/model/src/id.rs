@@ -224,6 +224,16 @@ name!(
     "judge"
 );
 name!(
+    /// What a client needs to be let in somewhere, as `gateway`.
+    TokenId,
+    "token"
+);
+name!(
+    /// What trials talk to and must not overrun: a provider of models, or a server.
+    ServiceId,
+    "service"
+);
+name!(
     /// One execution of an eval; also the run directory's name, and a DNS label.
     RunId,
     "run"

@@ -24,5 +24,5 @@ pub mod transcript;
 pub use bytes::Bytes;
 pub use case::Case;
 pub use digest::Digest;
-pub use id::{CaseId, JudgeId, Kind, PluginId, RunId, TrialKey, VariantId};
+pub use id::{CaseId, JudgeId, Kind, PluginId, RunId, ServiceId, TokenId, TrialKey, VariantId};
 pub use time::Span;

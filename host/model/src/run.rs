@@ -95,6 +95,10 @@ pub struct ShardRecord {
     /// The worker's mst, from its `hello`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_mst: Option<Version>,
+    /// Whether its worker could clean up after its trials, as it said itself; absent where it did
+    /// not get to say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clean: Option<bool>,
     /// How it ended; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<ShardEnding>,

@@ -1,9 +1,11 @@
 //! Bytes to lines to messages, and back.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// The longest line, its newline apart.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
@@ -42,6 +44,9 @@ pub enum FrameError {
     },
 }
 
+/// Stands for the first bytes of a line that may hold tokens.
+const HIDDEN: &str = "with what is not shown";
+
 /// The first bytes of a line, quoted and harmless.
 fn start(line: &[u8]) -> String {
     format!("\"{}\"", line[..line.len().min(64)].escape_ascii())
@@ -60,9 +65,13 @@ fn harmless(what: &str) -> String {
     said
 }
 
-/// A message as a line.
-pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
-    let mut line = serde_json::to_vec(message)
+/// As most messages need, so that a line is mostly made in one place of the memory.
+const ROOM: usize = 512;
+
+/// A message as a line. It may hold tokens, so it is overwritten when it is dropped.
+pub fn encode<T: Serialize>(message: &T) -> Result<Zeroizing<Vec<u8>>, FrameError> {
+    let mut line = Zeroizing::new(Vec::with_capacity(ROOM));
+    serde_json::to_writer(&mut *line, message)
         .map_err(|error| FrameError::Malformed { what: error.to_string(), start: "\"\"".to_owned() })?;
     if line.len() > MAX_LINE_BYTES {
         return Err(FrameError::Unsendable { size_bytes: line.len() });
@@ -72,13 +81,39 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
 }
 
 /// Takes bytes as they come and gives lines as they are complete. "Not yet" is not "malformed".
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Lines {
     partial: Vec<u8>,
     complete: VecDeque<Vec<u8>>,
+    hidden: bool,
+}
+
+// By hand, since a line may hold tokens.
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("complete", &self.complete.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if self.hidden {
+            self.partial.zeroize();
+            self.complete.iter_mut().for_each(|line| line.zeroize());
+        }
+    }
 }
 
 impl Lines {
+    /// For lines that may hold tokens, the coordinator's: no error says what stands in one.
+    pub fn hidden() -> Lines {
+        Lines { partial: Vec::new(), complete: VecDeque::new(), hidden: true }
+    }
+
+    fn start(&self) -> String {
+        if self.hidden { HIDDEN.to_owned() } else { start(&self.partial) }
+    }
+
     /// Takes the next bytes.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -92,7 +127,7 @@ impl Lines {
     fn keep(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
         if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
             self.partial.extend_from_slice(&bytes[..bytes.len().min(64)]);
-            return Err(FrameError::TooLong { start: start(&self.partial) });
+            return Err(FrameError::TooLong { start: self.start() });
         }
         self.partial.extend_from_slice(bytes);
         Ok(())
@@ -106,12 +141,20 @@ impl Lines {
     /// The next complete message.
     #[expect(clippy::should_implement_trait, reason = "an iterator has items of one type")]
     pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
-        self.next_line().map(|line| decode(&line)).transpose()
+        let Some(line) = self.next_line() else { return Ok(None) };
+        if !self.hidden {
+            return decode(&line).map(Some);
+        }
+        let line = Zeroizing::new(line);
+        decode(&line).map(Some).map_err(|_| FrameError::Malformed {
+            what: format!("{} bytes that can't be read", line.len()),
+            start: HIDDEN.to_owned(),
+        })
     }
 
     /// Says whether the stream may end here.
     pub fn end(&self) -> Result<(), FrameError> {
-        if self.partial.is_empty() { Ok(()) } else { Err(FrameError::CutOff { start: start(&self.partial) }) }
+        if self.partial.is_empty() { Ok(()) } else { Err(FrameError::CutOff { start: self.start() }) }
     }
 }
 
@@ -140,20 +183,23 @@ mod tests {
             mst: "0.1.0".into(),
             shard: 3,
             work: Work::Collect,
+            image: None,
+            clients: Default::default(),
         };
         Numbered { seq: 1, message }
     }
 
     #[test]
     fn the_wire_is_what_the_design_says() {
-        let line = String::from_utf8(encode(&hello()).expect("fits")).expect("UTF-8");
+        let line = String::from_utf8(encode(&hello()).expect("fits").to_vec()).expect("UTF-8");
         assert_eq!(
             line,
-            "{\"seq\":1,\"type\":\"hello\",\"protocol\":\"mst.shard/v1\",\"mst\":\"0.1.0\",\"shard\":3,\"work\":\"collect\"}\n"
+            "{\"seq\":1,\"type\":\"hello\",\"protocol\":\"mst.shard/v1\",\"mst\":\"0.1.0\",\"shard\":3,\"work\":\"collect\",\"clients\":{}}\n"
         );
         let key = TrialKey { case: "a".parse().expect("id"), variant: "v".parse().expect("id"), index: 0 };
-        let line = String::from_utf8(encode(&FromCoordinator::Granted { trial: key }).expect("fits"))
-            .expect("UTF-8");
+        let line =
+            String::from_utf8(encode(&FromCoordinator::Granted { trial: key }).expect("fits").to_vec())
+                .expect("UTF-8");
         assert_eq!(line, "{\"type\":\"granted\",\"trial\":{\"case\":\"a\",\"variant\":\"v\",\"index\":0}}\n");
     }
 
@@ -199,6 +245,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_may_hold_tokens_are_not_shown() {
+        let secret = "hunter2";
+        let wrong = [
+            format!(r#"{{"type":"tokens","tokens":[{{"name":"a","value":{{"{secret}":1}}}}]}}"#),
+            format!(r#"{{"type":"{secret}"}}"#),
+            format!(r#"{{"type":"tokens","tokens":"{secret}"}}"#),
+        ];
+        for line in wrong {
+            let mut lines = Lines::hidden();
+            lines.push(format!("{line}\n").as_bytes()).expect("short");
+            let error = lines.next::<FromCoordinator>().expect_err("no message");
+            assert!(!format!("{error} {error:?} {lines:?}").contains(secret), "{error}");
+        }
+        let mut lines = Lines::hidden();
+        lines.push(secret.as_bytes()).expect("short");
+        let error = lines.end().expect_err("cut off");
+        assert!(!format!("{error} {error:?} {lines:?}").contains(secret), "{error}");
+        let error = lines.push(&vec![b'x'; MAX_LINE_BYTES]).expect_err("long");
+        assert!(!format!("{error} {error:?}").contains(secret), "{error}");
+    }
+
+    #[test]
     fn errors_show_no_control_characters() {
         let wicked = r#"{"seq":1,"type":"\u001b[2J","why":""}"#;
         let long = format!(r#"{{"seq":1,"type":"{}"}}"#, "x".repeat(10_000));
@@ -213,7 +281,7 @@ mod tests {
         fn however_the_bytes_are_cut_the_messages_are_the_same(cuts in prop::collection::vec(1usize..40, 0..40)) {
             let mut bytes = Vec::new();
             for seq in 1..4 {
-                bytes.extend(encode(&Numbered { seq, ..hello() }).expect("fits"));
+                bytes.extend_from_slice(&encode(&Numbered { seq, ..hello() }).expect("fits"));
             }
             let mut lines = Lines::default();
             let (mut rest, mut seen) = (&bytes[..], Vec::new());

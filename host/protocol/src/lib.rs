@@ -12,6 +12,10 @@
 
 mod codec;
 mod message;
+mod secret;
 
 pub use codec::{FrameError, Lines, MAX_LINE_BYTES, MAX_NOISE_LINES, decode, encode};
-pub use message::{FromCoordinator, FromWorker, InFlight, Numbered, PROTOCOL, TrialDone, Work};
+pub use message::{
+    FromCoordinator, FromWorker, InFlight, Need, Numbered, PROTOCOL, Token, TrialDone, Uses, Work,
+};
+pub use secret::Secret;

@@ -1,8 +1,13 @@
 //! The messages.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mst_model::outcome::Status;
-use mst_model::{Digest, TrialKey};
+use mst_model::transcript::ClientInfo;
+use mst_model::{Digest, ServiceId, TokenId, TrialKey, VariantId};
 use serde::{Deserialize, Serialize};
+
+use crate::secret::{self, Secret};
 
 /// What `hello` must say.
 pub const PROTOCOL: &str = "mst.shard/v1";
@@ -43,6 +48,43 @@ pub struct TrialDone {
     pub sha256: Digest,
 }
 
+/// Why a worker needs tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// It has none yet.
+    Start,
+    /// Those that it has end soon.
+    Expiring,
+    /// A connector was refused with those that it has.
+    Connector,
+}
+
+/// A token for a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Which.
+    pub name: TokenId,
+    /// Its value.
+    #[serde(serialize_with = "secret::serialize", deserialize_with = "secret::deserialize")]
+    pub value: Secret,
+    /// For how long it is good from here on, in milliseconds, so that no two clocks need agree;
+    /// absent where it has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+}
+
+/// What a trial talks to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Uses {
+    /// Providers of models.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub providers: BTreeSet<ServiceId>,
+    /// Servers.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub servers: BTreeSet<ServiceId>,
+}
+
 /// What a worker says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
@@ -58,11 +100,26 @@ pub enum FromWorker {
         shard: u32,
         /// What it will do.
         work: Work,
+        /// The digest of the image that its machine was made from, as far as its bundle says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
+        /// The client of each variant.
+        clients: BTreeMap<VariantId, ClientInfo>,
+    },
+    /// It needs tokens, and starts nothing until they come.
+    NeedTokens {
+        /// Which.
+        names: BTreeSet<TokenId>,
+        /// Why.
+        why: Need,
     },
     /// May this trial start?
     Acquire {
         /// Which.
         trial: TrialKey,
+        /// What it will talk to.
+        #[serde(flatten)]
+        uses: Uses,
     },
     /// This trial has ended, and its room is free.
     Trial(TrialDone),
@@ -85,6 +142,7 @@ impl FromWorker {
     pub fn name(&self) -> &'static str {
         match self {
             FromWorker::Hello { .. } => "hello",
+            FromWorker::NeedTokens { .. } => "need-tokens",
             FromWorker::Acquire { .. } => "acquire",
             FromWorker::Trial(_) => "trial",
             FromWorker::Heartbeat { .. } => "heartbeat",
@@ -107,6 +165,11 @@ pub struct Numbered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromCoordinator {
+    /// The tokens that were asked for, all of them.
+    Tokens {
+        /// Each.
+        tokens: Vec<Token>,
+    },
     /// This trial may start.
     Granted {
         /// Which.

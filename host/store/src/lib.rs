@@ -70,7 +70,7 @@ pub use ledger::Ledger;
 pub use plan::trials_of_case;
 pub use run_dir::RunDir;
 pub use run_id::new_run_id;
-pub use run_writer::RunWriter;
+pub use run_writer::{Expected, RunWriter};
 pub use stage::{Committed, ResultsDir, TrialStage};
 pub use trial::{read_transcript, verify_trial};
 

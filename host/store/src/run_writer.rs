@@ -18,6 +18,19 @@ use crate::{
     CasesWriter, Ledger, Result, ResultsDir, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
 };
 
+/// What a trial that was made elsewhere must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// Of its `transcript.json`, as its maker said.
+    pub sha256: Digest,
+    /// Of its case, as planned.
+    pub case_sha256: Digest,
+    /// The shard that it was planned for.
+    pub shard: u32,
+    /// The attempt that was planned.
+    pub attempt: u32,
+}
+
 /// A run's directory, for writing too: it holds the run's lock as long as it lives. Threads may
 /// share it; each write is atomic by itself.
 #[derive(Debug)]
@@ -125,10 +138,11 @@ impl RunWriter {
     }
 
     /// Moves a trial that a worker made, in a directory of its own, into the run, after holding
-    /// it to what the worker said: its `transcript.json` has the digest `sha256` and is trial
-    /// `key`'s in this run, and the directory holds what that lists, byte for byte, and nothing else.
-    pub fn adopt(&self, key: &TrialKey, from: &Path, sha256: &Digest) -> Result<Transcript> {
-        let transcript = self.verify_sent(key, from, sha256)?;
+    /// it to what the worker said and to the plan: its `transcript.json` has the digest that was
+    /// said and is trial `key`'s in this run, of the case, the shard and the attempt that were
+    /// planned, and the directory holds what it lists, byte for byte, and nothing else.
+    pub fn adopt(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
+        let transcript = self.verify_sent(key, from, expected)?;
         tree::sync(from)?;
         stage::adopt(&self.layout, key, from)?;
         Ok(transcript)
@@ -136,25 +150,35 @@ impl RunWriter {
 
     /// [`adopt`](RunWriter::adopt) for a trial that this machine committed to `results`: that has
     /// synced it already, and syncs are most of what a trial costs here.
-    pub fn adopt_from(&self, results: &ResultsDir, key: &TrialKey, sha256: &Digest) -> Result<Transcript> {
+    pub fn adopt_from(
+        &self,
+        results: &ResultsDir,
+        key: &TrialKey,
+        expected: &Expected,
+    ) -> Result<Transcript> {
         let from = results.trial_dir(key);
-        let transcript = self.verify_sent(key, &from, sha256)?;
+        let transcript = self.verify_sent(key, &from, expected)?;
         stage::adopt(&self.layout, key, &from)?;
         Ok(transcript)
     }
 
-    fn verify_sent(&self, key: &TrialKey, dir: &Path, sha256: &Digest) -> Result<Transcript> {
+    fn verify_sent(&self, key: &TrialKey, dir: &Path, expected: &Expected) -> Result<Transcript> {
         let (transcript, found) = trial::verify_trial(dir, key)?;
         let path = dir.join(TRANSCRIPT);
-        if found != *sha256 {
-            return Err(StoreError::Altered { path, found, expected: *sha256 });
+        if found != expected.sha256 {
+            return Err(StoreError::Altered { path, found, expected: expected.sha256 });
         }
-        let run = self.id()?;
-        if transcript.run != *run {
-            let (found, expected) = (format!("run {}", transcript.run), format!("run {run}"));
-            return Err(StoreError::Misplaced { path, found, expected });
+        let (run, is) = (self.id()?, &transcript);
+        let pairs = [
+            (format!("run {}", is.run), format!("run {run}")),
+            (format!("case {}", is.case_sha256), format!("case {}", expected.case_sha256)),
+            (format!("shard {}", is.shard), format!("shard {}", expected.shard)),
+            (format!("attempt {}", is.attempt), format!("attempt {}", expected.attempt)),
+        ];
+        match pairs.into_iter().find(|(found, expected)| found != expected) {
+            Some((found, expected)) => Err(StoreError::Misplaced { path, found, expected }),
+            None => Ok(transcript),
         }
-        Ok(transcript)
     }
 
     /// Writes a grade, in place of the same judge's earlier grade of the same trial.

@@ -76,11 +76,7 @@ pub(crate) fn works_in_a_directory(kind: ClientKind) -> bool {
 
 /// How a client of this kind stands in a transcript.
 pub(crate) fn info(kind: ClientKind) -> ClientInfo {
-    let name = match kind {
-        ClientKind::Command => "command",
-        ClientKind::Echo => "echo",
-    };
-    ClientInfo { name: name.to_owned(), version: None }
+    ClientInfo { name: kind.as_str().to_owned(), version: None }
 }
 
 /// What the client may take for this case.

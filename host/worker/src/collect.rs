@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mst_model::bundle::{Bundle, CaseWork, Planned};
+use mst_model::bundle::{Bundle, CaseWork, Planned, ThisMachine};
+use mst_model::eval::Client;
 use mst_model::outcome::Status;
-use mst_model::{Case, Digest, TrialKey};
+use mst_model::{Case, Digest, TrialKey, VariantId};
 use mst_protocol::{
-    FromCoordinator, FromWorker, InFlight, Lines as WireLines, Numbered, PROTOCOL, TrialDone, Work, encode,
+    FromCoordinator, FromWorker, InFlight, Lines as WireLines, Numbered, PROTOCOL, TrialDone, Uses, Work,
+    encode,
 };
 use mst_store::{ResultsDir, StoreError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -21,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::client;
 use crate::trial::{ClientEnvironment, TrialRunner};
 
 /// How often a worker says that it is still there.
@@ -101,9 +104,16 @@ pub async fn collect(
         mst: place.mst.clone(),
         shard: bundle.shard,
         work: Work::Collect,
+        image: this_machine(&place.bundle)?.and_then(|machine| machine.image).map(|image| image.digest),
+        clients: bundle
+            .clients
+            .iter()
+            .map(|(variant, client)| (variant.clone(), client::info(client.kind)))
+            .collect(),
     };
     let trials = Trials {
         bundle: place.bundle.as_path().into(),
+        uses: bundle.clients.iter().map(|(variant, client)| (variant.clone(), uses(client))).collect(),
         runner: Arc::new(runner),
         results,
         shared: shared.clone(),
@@ -201,20 +211,21 @@ async fn beat(say: mpsc::Sender<FromWorker>, shared: Arc<Shared>) -> Result<Ende
             _ = ticks.tick() => {}
             () = shared.kill.cancelled() => return Ok(Ended::Beat),
         }
-        let trials = locked(&shared.in_flight)
-            .iter()
-            .map(|(trial, (since, deadline_ms))| InFlight {
-                trial: trial.clone(),
-                age_ms: since.elapsed().as_millis() as u64,
-                deadline_ms: *deadline_ms,
-            })
-            .collect();
-        tell(&say, FromWorker::Heartbeat { trials }).await?;
+        let room =
+            say.reserve().await.map_err(|_| CollectError::Channel(io::ErrorKind::BrokenPipe.into()))?;
+        // Looked at and said in one step: a trial that ends meanwhile is said after it.
+        let in_flight = locked(&shared.in_flight);
+        let trials = in_flight.iter().map(|(trial, (since, deadline_ms))| InFlight {
+            trial: trial.clone(),
+            age_ms: since.elapsed().as_millis() as u64,
+            deadline_ms: *deadline_ms,
+        });
+        room.send(FromWorker::Heartbeat { trials: trials.collect() });
     }
 }
 
 async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result<Ended, CollectError> {
-    let mut lines = WireLines::default();
+    let mut lines = WireLines::hidden();
     let mut buffer = vec![0; 16 << 10];
     let broke = |error: mst_protocol::FrameError| CollectError::Protocol(error.to_string());
     loop {
@@ -225,6 +236,9 @@ async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result
         lines.push(&buffer[..read]).map_err(broke)?;
         while let Some(message) = lines.next::<FromCoordinator>().map_err(broke)? {
             match message {
+                FromCoordinator::Tokens { .. } => {
+                    return Err(CollectError::Protocol("`tokens`, which were not asked for".to_owned()));
+                }
                 FromCoordinator::Granted { trial } => {
                     let waiting = locked(&shared.grants).remove(&trial);
                     let waiting = waiting.ok_or_else(|| {
@@ -250,6 +264,7 @@ async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result
 
 struct Trials {
     bundle: Arc<Path>,
+    uses: BTreeMap<VariantId, Uses>,
     runner: Arc<TrialRunner>,
     results: ResultsDir,
     shared: Arc<Shared>,
@@ -306,7 +321,8 @@ impl Trials {
         let trial = key(case, planned);
         let (grant, granted) = oneshot::channel();
         locked(&self.shared.grants).insert(trial.clone(), grant);
-        tell(&self.say, FromWorker::Acquire { trial }).await?;
+        let uses = self.uses.get(&planned.variant).cloned().unwrap_or_default();
+        tell(&self.say, FromWorker::Acquire { trial, uses }).await?;
         tokio::select! {
             // A grant that came is used, or the coordinator would wait for its trial.
             biased;
@@ -367,6 +383,21 @@ impl One {
         };
         tell(&self.say, FromWorker::Trial(done)).await?;
         Ok(true)
+    }
+}
+
+fn uses(client: &Client) -> Uses {
+    Uses { providers: client.providers.clone(), servers: client.servers.clone() }
+}
+
+/// The machine that the bundle lies on, where its runner made one.
+fn this_machine(dir: &Path) -> Result<Option<ThisMachine>, CollectError> {
+    let path = dir.join(ThisMachine::FILE);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read
+            .and_then(|bytes| Ok(Some(serde_json::from_slice(&bytes)?)))
+            .map_err(|source| CollectError::Bundle { path, source }),
     }
 }
 

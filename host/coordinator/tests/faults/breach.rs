@@ -45,7 +45,17 @@ fn a_message_that_may_not_be_said() {
         2,
         &["`acquire` names a trial that is not of this shard: case-1 a #1000"],
     );
-    ends(Script::lies(Lie::Unasked, 2), 2, &["`trial` came without `acquire` for case-1 a #0"]);
+    ends(Script::lies(Lie::Unasked, 2), 2, &["`trial` came without `granted` for case-1 a #0"]);
+    ends(
+        Script::lies(Lie::OtherUses, 2),
+        2,
+        &["`acquire` for case-1 a #0 names other services than the plan"],
+    );
+    ends(
+        Script::lies(Lie::NeedsToken, 2),
+        2,
+        &["`need-tokens` names `other`, which no client of this shard"],
+    );
     ends(Script::lies(Lie::Gap, 1), 1, &["message ", " came where ", " was due"]);
     ends(Script::lies(Lie::Repeat, 1), 1, &["message ", " came where ", " was due"]);
     ends(Script::lies(Lie::WrongCount, 5), 5, &["`done` counts 99 trials, 5 were seen"]);
@@ -58,6 +68,9 @@ fn a_transcript_that_is_not_what_was_said() {
     ends(Script::lies(Lie::WrongDigest, 2), 5, &["transcript of case-1 a #0 can't be kept", "has digest"]);
     ends(Script::lies(Lie::OtherTrial, 2), 5, &["belongs to `case-1 a #7`"]);
     ends(Script::lies(Lie::OtherRun, 2), 5, &["belongs to `run 20010101-000000-aaaa`"]);
+    ends(Script::lies(Lie::OtherCase, 2), 5, &["belongs to `case sha256:"]);
+    ends(Script::lies(Lie::OtherPlace, 2), 5, &["belongs to `shard 1`, not to `shard 0`"]);
+    ends(Script::lies(Lie::OtherAttempt, 2), 5, &["belongs to `attempt 1`, not to `attempt 0`"]);
     ends(Script::lies(Lie::PathOut, 2), 5, &["`trial` for case-1 a #0", "`..` part"]);
     ends(Script::lies(Lie::PathAbsolute, 2), 5, &["`trial` for case-1 a #0", "must be relative"]);
 }
@@ -68,6 +81,20 @@ fn a_worker_of_another_kind() {
     ends(Script::lies(Lie::OtherVersion, 0), 0, &["the worker is mst 9.9.9, the coordinator is mst 0.1.0"]);
     ends(Script::lies(Lie::OtherShard, 0), 0, &["the worker took shard 7, it was given shard 0"]);
     ends(Script::lies(Lie::OtherWork, 0), 0, &["the worker would `grade`"]);
+    ends(
+        Script::lies(Lie::OtherClient, 0),
+        0,
+        &["the worker would ask `command` for `a`, the plan has `echo`"],
+    );
+    paused(async {
+        let bench = Bench::new(3, 2, 1);
+        let shard = Shard::script(Script::lies(Lie::OtherImage, 0));
+        let seen = bench.collect(vec![shard], How::on_machines()).await;
+        assert!(
+            seen.why().starts_with("the worker says that its image is `sha256:00`, the runner says `sha256:")
+        );
+        bench.resume(&How::on_machines()).await;
+    });
 }
 
 #[test]
@@ -112,5 +139,25 @@ fn a_worker_that_hears_nothing_any_more_is_still_heard() {
         assert_eq!(seen.why(), "the way to its worker broke: broken pipe");
         assert_eq!(seen.stored, 1);
         bench.resume(&How::here()).await;
+    });
+}
+
+#[test]
+fn a_heart_that_beats_is_no_trial_that_ends() {
+    // 600 s for the client, 120 + 60 + 2 * 30 s around it, and a minute.
+    ends(
+        Script::lies(Lie::Deaf, 2),
+        2,
+        &["case-1 a #0 is under way for 900 s, where at most 900 s are possible"],
+    );
+}
+
+#[test]
+fn a_worker_that_could_not_clean_up_says_so() {
+    paused(async {
+        let bench = Bench::new(3, 2, 1);
+        let seen = bench.collect(vec![Shard::script(Script::lies(Lie::Untidy, 99))], How::here()).await;
+        assert_eq!((seen.stored, seen.collected.shards[0].clean), (6, Some(false)));
+        assert_eq!(seen.troubles(), ["its worker could not clean up after its trials"]);
     });
 }

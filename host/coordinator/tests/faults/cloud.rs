@@ -11,9 +11,10 @@ use async_trait::async_trait;
 use mst_coordinator::RunnerError;
 use mst_coordinator::machines::{MachineSpec, Machines, Started};
 use mst_coordinator::whole::{Attachment, WholeShards, WholeSpec};
+use mst_model::Digest;
 use mst_model::RunId;
 use mst_model::ledger::MachineStatus;
-use mst_model::machine::Machine;
+use mst_model::machine::{Image, Machine};
 use mst_store::RunDir;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -68,7 +69,7 @@ impl Cloud {
         self.state().there.insert(name.to_owned(), shard);
         self.state().ever.insert(name.to_owned());
         let root = root.to_string_lossy().into_owned();
-        Machine { name: name.to_owned(), handle: json!({ "is": name }), root, image: None }
+        Machine { name: name.to_owned(), handle: json!({ "is": name }), root, image: Some(image()) }
     }
 
     fn shard_of(&self, name: &str) -> Result<usize, RunnerError> {
@@ -288,4 +289,8 @@ impl WholeShards for Cloud {
     async fn list(&self, run: &RunId) -> Result<Vec<String>, RunnerError> {
         Machines::list(self, run).await
     }
+}
+
+fn image() -> Image {
+    Image { reference: "debian:12".to_owned(), digest: Digest::of(b"debian:12").to_string() }
 }

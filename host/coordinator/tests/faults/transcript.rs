@@ -13,7 +13,7 @@ pub(crate) fn leave(
     run: &RunId,
     key: &TrialKey,
     case: Digest,
-    shard: u32,
+    (shard, attempt): (u32, u32),
 ) -> Committed {
     let report = format!("the answer to {key}");
     let stage = results.stage().expect("begins");
@@ -24,7 +24,7 @@ pub(crate) fn leave(
         trial: key.clone(),
         case_sha256: case,
         shard,
-        attempt: 0,
+        attempt,
         client: ClientInfo { name: "echo".to_owned(), version: None },
         started_at: "2026-11-30T01:52:41Z".parse().expect("a time"),
         spent: Spent::default(),

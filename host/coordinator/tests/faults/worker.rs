@@ -1,12 +1,16 @@
 //! A worker that follows a script: honest up to one trial, and there it does something else.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mst_model::bundle::{Bundle, CaseWork};
+use mst_model::bundle::{Bundle, CaseWork, ThisMachine};
 use mst_model::outcome::Status;
+use mst_model::transcript::ClientInfo;
 use mst_model::{Digest, TrialKey};
-use mst_protocol::{FromCoordinator, FromWorker, Lines, Numbered, PROTOCOL, TrialDone, Work, encode};
+use mst_protocol::{
+    FromCoordinator, FromWorker, Lines, Need, Numbered, PROTOCOL, TrialDone, Uses, Work, encode,
+};
 use mst_store::ResultsDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -36,6 +40,14 @@ pub(crate) enum Lie {
     OtherVersion,
     OtherShard,
     OtherWork,
+    OtherImage,
+    OtherClient,
+    OtherCase,
+    OtherAttempt,
+    OtherPlace,
+    OtherUses,
+    NeedsToken,
+    Untidy,
     WrongCount,
     Early,
     /// Goes on for ever when it is told to stop.
@@ -45,7 +57,7 @@ pub(crate) enum Lie {
 }
 
 impl Lie {
-    pub(crate) const ALL: [Lie; 24] = [
+    pub(crate) const ALL: [Lie; 31] = [
         Lie::Killed,
         Lie::CutOff,
         Lie::CutInFrame,
@@ -66,6 +78,13 @@ impl Lie {
         Lie::OtherVersion,
         Lie::OtherShard,
         Lie::OtherWork,
+        Lie::OtherImage,
+        Lie::OtherClient,
+        Lie::OtherCase,
+        Lie::OtherAttempt,
+        Lie::OtherPlace,
+        Lie::OtherUses,
+        Lie::NeedsToken,
         Lie::WrongCount,
         Lie::Early,
         Lie::Deaf,
@@ -74,8 +93,20 @@ impl Lie {
 
     /// Whether what it announces can't be kept, so that what comes after it may be lost.
     pub(crate) fn spoils(self) -> bool {
-        use Lie::{OtherRun, OtherTrial, PathAbsolute, PathOut, WrongDigest};
-        matches!(self, WrongDigest | OtherTrial | OtherRun | PathOut | PathAbsolute)
+        use Lie::{
+            OtherAttempt, OtherCase, OtherPlace, OtherRun, OtherTrial, PathAbsolute, PathOut, WrongDigest,
+        };
+        matches!(
+            self,
+            WrongDigest
+                | OtherTrial
+                | OtherRun
+                | OtherCase
+                | OtherAttempt
+                | OtherPlace
+                | PathOut
+                | PathAbsolute
+        )
     }
 }
 
@@ -135,20 +166,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 planned.push((key, sha256));
             }
         }
+        let machine = std::fs::read(self.bundle.join(ThisMachine::FILE)).ok();
+        let machine = machine.map(|bytes| serde_json::from_slice::<ThisMachine>(&bytes).expect("reads"));
+        let image = machine.and_then(|machine| machine.image).map(|image| image.digest);
         let results = ResultsDir::open(&self.results).expect("opens");
         for line in 0..self.script.noise {
             self.raw(format!("motd {line}\n").as_bytes()).await?;
         }
-        self.greet(bundle.shard).await?;
+        self.greet(bundle.shard, image).await?;
         let mut ended = 0;
         for (at, (trial, case)) in planned.into_iter().enumerate() {
             let lie = self.script.lie.filter(|(_, when)| *when == at).map(|(lie, _)| lie);
             if lie.is_some_and(|lie| lie.spoils() || matches!(lie, Lie::Twice)) {
-                self.say(FromWorker::Acquire { trial: trial.clone() }).await?;
+                self.ask(&trial).await?;
             } else if let Some(lie) = lie {
                 self.lie(lie, &trial, ended).await?;
             } else {
-                self.say(FromWorker::Acquire { trial: trial.clone() }).await?;
+                self.ask(&trial).await?;
             }
             if !self.granted(&trial).await? {
                 break;
@@ -164,7 +198,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 Some(Lie::OtherTrial) => TrialKey { index: trial.index + 7, ..trial.clone() },
                 _ => trial.clone(),
             };
-            let left = leave(&results, &run, &kept, case, bundle.shard);
+            let mut place = (bundle.shard, 0);
+            place.0 += u32::from(lie == Some(Lie::OtherPlace));
+            place.1 += u32::from(lie == Some(Lie::OtherAttempt));
+            let case = if lie == Some(Lie::OtherCase) { Digest::of(b"another case") } else { case };
+            let left = leave(&results, &run, &kept, case, place);
             let path =
                 left.dir.strip_prefix(results.path()).expect("is in it").to_string_lossy().into_owned();
             let done = TrialDone {
@@ -184,21 +222,26 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
             }
             ended += 1;
         }
-        self.say(FromWorker::Done { trials: ended, clean: true }).await
+        let clean = self.script.lie.is_none_or(|(lie, _)| lie != Lie::Untidy);
+        self.say(FromWorker::Done { trials: ended, clean }).await
     }
 
-    async fn greet(&mut self, shard: u32) -> Cut {
+    async fn greet(&mut self, shard: u32, image: Option<String>) -> Cut {
         let lie = self.script.lie.map(|(lie, _)| lie);
         while lie == Some(Lie::Mumbles) {
             self.raw(b"bash: warning: setlocale\n").await?;
             sleep(Duration::from_secs(5)).await;
         }
         let text = |is: bool, lie: &str, truth: &str| if is { lie } else { truth }.to_owned();
+        let client =
+            ClientInfo { name: text(lie == Some(Lie::OtherClient), "command", "echo"), version: None };
         self.say(FromWorker::Hello {
             protocol: text(lie == Some(Lie::OtherProtocol), "mst.shard/v2", PROTOCOL),
             mst: text(lie == Some(Lie::OtherVersion), "9.9.9", "0.1.0"),
             shard: shard + u32::from(lie == Some(Lie::OtherShard)) * 7,
             work: if lie == Some(Lie::OtherWork) { Work::Grade } else { Work::Collect },
+            image: if lie == Some(Lie::OtherImage) { Some("sha256:00".to_owned()) } else { image },
+            clients: BTreeMap::from([("a".parse().expect("a variant"), client)]),
         })
         .await
     }
@@ -224,7 +267,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
             Lie::Huge => self.raw(&[b'x'; 2 << 20]).await?,
             Lie::Unplanned => {
                 let trial = TrialKey { index: trial.index + 1000, ..trial.clone() };
-                self.say(FromWorker::Acquire { trial }).await?;
+                self.ask(&trial).await?;
+            }
+            Lie::OtherUses => {
+                let uses =
+                    Uses { servers: BTreeSet::from(["other".parse().expect("a name")]), ..Uses::default() };
+                self.say(FromWorker::Acquire { trial: trial.clone(), uses }).await?;
+            }
+            Lie::NeedsToken => {
+                let names = BTreeSet::from(["other".parse().expect("a name")]);
+                self.say(FromWorker::NeedTokens { names, why: Need::Start }).await?;
             }
             Lie::Unasked => self.say(FromWorker::Trial(done)).await?,
             Lie::Gap => {
@@ -238,13 +290,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
             Lie::WrongCount => self.say(FromWorker::Done { trials: 99, clean: true }).await?,
             Lie::Early => self.say(FromWorker::Done { trials: ended, clean: true }).await?,
             Lie::Deaf => {
-                self.say(FromWorker::Acquire { trial: trial.clone() }).await?;
+                self.ask(trial).await?;
                 loop {
                     sleep(Duration::from_secs(10)).await;
                     self.beat().await?;
                 }
             }
-            _ => self.say(FromWorker::Acquire { trial: trial.clone() }).await?,
+            _ => self.ask(trial).await?,
         }
         Ok(())
     }
@@ -261,6 +313,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
             tokio::select! {
                 biased;
                 message = Self::hear(&mut self.from, &mut self.lines) => match message? {
+                    FromCoordinator::Tokens { .. } => return Err("tokens came unasked".to_owned()),
                     FromCoordinator::Granted { trial: granted } if granted == *trial => return Ok(true),
                     FromCoordinator::Granted { trial } => return Err(format!("{trial} was granted unasked")),
                     FromCoordinator::Cancel { grace_ms, .. } => self.cancelled = Some(grace(grace_ms)),
@@ -285,6 +338,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 () = sleep_until(until) => return Ok(true),
                 () = sleep_until(end.unwrap_or(until)), if end.is_some() => return Ok(false),
                 message = Self::hear(&mut self.from, &mut self.lines) => match message? {
+                    FromCoordinator::Tokens { .. } => return Err("tokens came unasked".to_owned()),
                     FromCoordinator::Granted { trial } => return Err(format!("{trial} was granted unasked")),
                     FromCoordinator::Cancel { grace_ms, .. } => {
                         self.cancelled = Some(grace(grace_ms));
@@ -311,6 +365,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
             }
             lines.push(&buffer[..read]).map_err(|error| error.to_string())?;
         }
+    }
+
+    async fn ask(&mut self, trial: &TrialKey) -> Cut {
+        self.say(FromWorker::Acquire { trial: trial.clone(), uses: Uses::default() }).await
     }
 
     async fn beat(&mut self) -> Cut {

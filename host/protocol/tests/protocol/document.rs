@@ -1,11 +1,11 @@
 //! `PROTOCOL.md` is true: what it shows is what this mst reads and writes, in an order that its
 //! own rules admit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use mst_model::bundle::{Bundle, CaseWork};
+use mst_model::bundle::{Bundle, CaseWork, ThisMachine};
 use mst_model::transcript::Transcript;
-use mst_model::{Digest, TrialKey};
+use mst_model::{Digest, ServiceId, TokenId, TrialKey};
 use mst_protocol::{
     FromCoordinator, FromWorker, MAX_LINE_BYTES, MAX_NOISE_LINES, Numbered, PROTOCOL, TrialDone, decode,
     encode,
@@ -68,6 +68,9 @@ struct Wire {
     greeted: bool,
     cancelled: bool,
     over: bool,
+    /// What an open `need-tokens` asks for.
+    needed: Option<BTreeSet<TokenId>>,
+    given: bool,
     trials: HashMap<TrialKey, Trial>,
 }
 
@@ -87,7 +90,15 @@ impl Wire {
                 rule(protocol == PROTOCOL && mst == "0.1.0" && shard == 3, "another version or shard")?;
                 self.greeted = true;
             }
-            FromWorker::Acquire { trial } => {
+            FromWorker::NeedTokens { names, .. } => {
+                let known = names.iter().all(|name| name.as_str() == "gateway");
+                rule(known && !names.is_empty(), "names what its clients need")?;
+                rule(self.needed.replace(names).is_none(), "one at a time")?;
+            }
+            FromWorker::Acquire { trial, uses } => {
+                rule(self.given, "has its tokens first")?;
+                let names: Vec<&str> = uses.providers.iter().map(ServiceId::as_str).collect();
+                rule(names == ["models"] && uses.servers.is_empty(), "names what the plan names")?;
                 let planned =
                     trial.case.as_str() == "sum/1" && trial.variant.as_str() == "plain" && trial.index < 2;
                 rule(
@@ -103,7 +114,8 @@ impl Wire {
             FromWorker::Heartbeat { trials } => {
                 let all = self.trials.values().filter(|state| **state == Trial::UnderWay).count();
                 let known = |trial| self.trials.get(trial) == Some(&Trial::UnderWay);
-                rule(trials.len() == all && trials.iter().all(|one| known(&one.trial)), "what is under way")?;
+                rule(trials.len() <= all && trials.iter().all(|one| known(&one.trial)), "what is under way")?;
+                rule(trials.iter().all(|one| one.deadline_ms == 600_000), "the plan's deadline")?;
             }
             FromWorker::Done { trials, .. } => {
                 rule(trials == self.ended(), "the count")?;
@@ -116,6 +128,14 @@ impl Wire {
 
     fn coordinator(&mut self, message: FromCoordinator) -> Result<(), String> {
         match message {
+            FromCoordinator::Tokens { tokens } => {
+                let names: BTreeSet<_> = tokens.into_iter().map(|token| token.name).collect();
+                self.given = true;
+                match self.needed.take() {
+                    Some(needed) if needed == names => Ok(()),
+                    other => Err(format!("{names:?} are given, needed were {other:?}")),
+                }
+            }
             FromCoordinator::Granted { trial } if !self.cancelled => {
                 match self.trials.insert(trial, Trial::UnderWay) {
                     Some(Trial::Asked) => Ok(()),
@@ -156,7 +176,9 @@ fn the_exchanges_are_messages_in_an_order_that_the_rules_admit() {
         assert!(wire.over, "ends without `done`:\n{exchange}");
     }
     // Every message stands in one of them.
-    for name in ["hello", "acquire", "trial", "heartbeat", "done", "granted", "cancel"] {
+    let names =
+        ["hello", "need-tokens", "acquire", "trial", "heartbeat", "done", "tokens", "granted", "cancel"];
+    for name in names {
         assert!(exchanges.concat().contains(&format!("\"type\":\"{name}\"")), "`{name}` is not shown");
         assert!(DOCUMENT.contains(&format!("### `{name}`\n")), "`{name}` is not described");
     }
@@ -190,6 +212,11 @@ fn the_files_are_what_this_mst_reads_and_their_digests_are_right() {
     assert_eq!((&transcript.trial.case, transcript.case_sha256), (&work.case.id, work.sha256));
     assert_eq!(work.trials.len(), 2, "the exchanges are about these");
     assert!(bundle.clients.contains_key(&transcript.trial.variant));
+    let machine: ThisMachine = same(&only("json machine.json"));
+    assert_eq!(machine.schema, ThisMachine::SCHEMA);
+    let image = machine.image.expect("an image").digest;
+    let greeting = format!(r#""image":"{image}","clients":{{"plain":{{"name":"command"}}}}"#);
+    assert!(blocks("mst.shard/v1").concat().contains(&greeting), "`hello` says what the bundle says");
 
     let mut said = 0;
     for line in blocks("mst.shard/v1").concat().lines() {

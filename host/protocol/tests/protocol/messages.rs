@@ -1,8 +1,14 @@
 //! Any message is itself again after the wire.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mst_model::outcome::Status;
-use mst_model::{CaseId, Digest, TrialKey};
-use mst_protocol::{FromCoordinator, FromWorker, InFlight, Lines, Numbered, TrialDone, Work, encode};
+use mst_model::transcript::ClientInfo;
+use mst_model::{CaseId, Digest, TrialKey, VariantId};
+use mst_protocol::{
+    FromCoordinator, FromWorker, InFlight, Lines, Need, Numbered, Secret, Token, TrialDone, Uses, Work,
+    encode,
+};
 use proptest::prelude::*;
 
 fn trial() -> impl Strategy<Value = TrialKey> {
@@ -22,8 +28,32 @@ fn digest() -> impl Strategy<Value = Digest> {
     any::<[u8; 4]>().prop_map(|bytes| Digest::of(&bytes))
 }
 
+fn names<T: std::str::FromStr + Ord + std::fmt::Debug>() -> impl Strategy<Value = BTreeSet<T>>
+where
+    T::Err: std::fmt::Debug,
+{
+    prop::collection::btree_set("[a-z0-9][a-z0-9-]{0,63}", 0..4)
+        .prop_map(|names| names.iter().map(|name| name.parse().expect("a name")).collect())
+}
+
+fn clients() -> impl Strategy<Value = BTreeMap<VariantId, ClientInfo>> {
+    let client = (text(), prop::option::of(text())).prop_map(|(name, version)| ClientInfo { name, version });
+    let variant = "[a-z0-9][a-z0-9-]{0,63}".prop_map(|name| name.parse().expect("a name"));
+    prop::collection::btree_map(variant, client, 0..3)
+}
+
+fn token() -> impl Strategy<Value = Token> {
+    let name = "[a-z0-9][a-z0-9-]{0,63}".prop_map(|name| name.parse().expect("a name"));
+    (name, text(), any::<Option<u64>>()).prop_map(|(name, value, expires_in_ms)| Token {
+        name,
+        value: Secret::new(value),
+        expires_in_ms,
+    })
+}
+
 fn from_worker() -> impl Strategy<Value = FromWorker> {
     let work = prop_oneof![Just(Work::Collect), Just(Work::Grade)];
+    let why = prop_oneof![Just(Need::Start), Just(Need::Expiring), Just(Need::Connector)];
     let status = prop_oneof![Just(Status::Completed), Just(Status::Crashed), Just(Status::Error)];
     let in_flight = (trial(), any::<u64>(), any::<u64>()).prop_map(|(trial, age_ms, deadline_ms)| InFlight {
         trial,
@@ -31,13 +61,17 @@ fn from_worker() -> impl Strategy<Value = FromWorker> {
         deadline_ms,
     });
     prop_oneof![
-        (text(), text(), any::<u32>(), work).prop_map(|(protocol, mst, shard, work)| FromWorker::Hello {
-            protocol,
-            mst,
-            shard,
-            work
+        (text(), text(), any::<u32>(), work, any::<Option<u8>>(), clients()).prop_map(
+            |(protocol, mst, shard, work, image, clients)| {
+                let image = image.map(|byte| Digest::of(&[byte]).to_string());
+                FromWorker::Hello { protocol, mst, shard, work, image, clients }
+            }
+        ),
+        (names(), why).prop_map(|(names, why)| FromWorker::NeedTokens { names, why }),
+        (trial(), names(), names()).prop_map(|(trial, providers, servers)| FromWorker::Acquire {
+            trial,
+            uses: Uses { providers, servers }
         }),
-        trial().prop_map(|trial| FromWorker::Acquire { trial }),
         (trial(), status, text(), any::<u64>(), digest()).prop_map(
             |(trial, status, path, size_bytes, sha256)| {
                 FromWorker::Trial(TrialDone { trial, status, path, size_bytes, sha256 })
@@ -50,6 +84,7 @@ fn from_worker() -> impl Strategy<Value = FromWorker> {
 
 fn from_coordinator() -> impl Strategy<Value = FromCoordinator> {
     prop_oneof![
+        prop::collection::vec(token(), 0..4).prop_map(|tokens| FromCoordinator::Tokens { tokens }),
         trial().prop_map(|trial| FromCoordinator::Granted { trial }),
         (text(), any::<Option<u64>>()).prop_map(|(why, grace_ms)| FromCoordinator::Cancel { why, grace_ms }),
     ]

@@ -5,7 +5,13 @@ use std::io::Read as _;
 
 use crate::fixture::*;
 use mst_model::grade::Finding;
-use mst_store::{ResultsDir, RunDir, StoreError};
+use mst_model::transcript::Transcript;
+use mst_store::{Expected, ResultsDir, RunDir, StoreError};
+
+fn expected(sha256: mst_model::Digest) -> Expected {
+    let case_sha256 = transcript(&key("x", "a", 0)).case_sha256;
+    Expected { sha256, case_sha256, shard: 0, attempt: 0 }
+}
 
 #[test]
 fn a_whole_run_lies_where_the_layout_says_and_reads_back() {
@@ -147,7 +153,7 @@ fn a_worker_has_the_same_layout_and_the_run_adopts_its_trials() {
         results.transcript(&key).expect("reads").expect("is there"),
         (transcript(&key), committed.sha256)
     );
-    let adopted = run.adopt_from(&results, &key, &committed.sha256).expect("adopts");
+    let adopted = run.adopt_from(&results, &key, &expected(committed.sha256)).expect("adopts");
     assert_eq!(adopted, transcript(&key));
     assert_eq!(run.verify_trial(&key).expect("is whole").1, committed.sha256);
     assert_eq!(results.transcript(&key).expect("looks"), None);
@@ -170,7 +176,7 @@ fn a_trial_on_another_file_system_is_adopted_too() {
     let committed = commit(there.path(), &key).expect("commits");
     let code = "files/src/main.rs";
     fs::set_permissions(committed.dir.join(code), fs::Permissions::from_mode(0o755)).expect("sets");
-    run.adopt(&key, &committed.dir, &committed.sha256).expect("adopts");
+    run.adopt(&key, &committed.dir, &expected(committed.sha256)).expect("adopts");
     run.verify_trial(&key).expect("is whole");
     let mode = fs::metadata(run.trial_dir(&key).join(code)).expect("is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
@@ -181,7 +187,7 @@ fn a_trial_on_another_file_system_is_adopted_too() {
 #[test]
 fn what_is_not_what_the_worker_said_is_not_adopted() {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 10] = [
+    let changes: [(&str, Change); 13] = [
         ("`report` has digest", |dir| fs::write(dir.join("report"), "forged!").expect("writes")),
         ("`report` has 1099511627776 bytes, where 7 are admitted", |dir| {
             fs::File::create(dir.join("report")).and_then(|file| file.set_len(1 << 40)).expect("makes a hole")
@@ -214,6 +220,22 @@ fn what_is_not_what_the_worker_said_is_not_adopted() {
             let json = serde_json::to_vec(&of_another_run).expect("writes");
             fs::write(dir.join("transcript.json"), json).expect("writes")
         }),
+        ("belongs to `shard 5`, not to `shard 0`", |dir| {
+            let other = Transcript { shard: 5, ..transcript(&key("x", "a", 0)) };
+            fs::write(dir.join("transcript.json"), serde_json::to_vec(&other).expect("writes"))
+                .expect("writes")
+        }),
+        ("belongs to `attempt 1`, not to `attempt 0`", |dir| {
+            let other = Transcript { attempt: 1, ..transcript(&key("x", "a", 0)) };
+            fs::write(dir.join("transcript.json"), serde_json::to_vec(&other).expect("writes"))
+                .expect("writes")
+        }),
+        ("belongs to `case sha256:", |dir| {
+            let case_sha256 = mst_model::Digest::of(b"another case");
+            let other = Transcript { case_sha256, ..transcript(&key("x", "a", 0)) };
+            fs::write(dir.join("transcript.json"), serde_json::to_vec(&other).expect("writes"))
+                .expect("writes")
+        }),
         ("transcript.json` has digest", |dir| {
             let path = dir.join("transcript.json");
             let mut bytes = fs::read(&path).expect("reads");
@@ -227,11 +249,11 @@ fn what_is_not_what_the_worker_said_is_not_adopted() {
         let key = key("x", "a", 0);
         let committed = commit(&dir.path().join("results"), &key).expect("commits");
         change(&committed.dir);
-        let sha256 = match words.starts_with("belongs to `run") {
+        let sha256 = match words.starts_with("belongs to `") {
             true => mst_model::Digest::of(&fs::read(committed.dir.join("transcript.json")).expect("reads")),
             false => committed.sha256,
         };
-        let error = run.adopt(&key, &committed.dir, &sha256).expect_err(words).to_string();
+        let error = run.adopt(&key, &committed.dir, &expected(sha256)).expect_err(words).to_string();
         let error = error.replace(&format!("{}/", committed.dir.display()), "");
         assert!(error.contains(words), "{words}: {error}");
         assert!(!run.has_trial(&key).expect("looks"));
@@ -246,7 +268,10 @@ fn a_finished_trial_is_never_replaced() {
     let first = commit(run.path(), &key).expect("commits");
     assert!(matches!(commit(run.path(), &key), Err(StoreError::TrialExists { .. })));
     let late = commit(&dir.path().join("results"), &key).expect("commits");
-    assert!(matches!(run.adopt(&key, &late.dir, &late.sha256), Err(StoreError::TrialExists { .. })));
+    assert!(matches!(
+        run.adopt(&key, &late.dir, &expected(late.sha256)),
+        Err(StoreError::TrialExists { .. })
+    ));
     assert!(late.dir.exists(), "what was refused stays where it was");
     assert_eq!(run.verify_trial(&key).expect("is whole").1, first.sha256);
     assert_eq!(fs::read_dir(run.path().join("tmp")).expect("lists").count(), 0);
