@@ -56,4 +56,8 @@ impl Results for LocalResults {
     async fn fetch(&self, path: &str) -> io::Result<PathBuf> {
         Ok(self.dir.join(path))
     }
+
+    fn are_synced(&self) -> bool {
+        true
+    }
 }

@@ -251,9 +251,13 @@ impl Driver {
         };
         let from = fetched.map_err(|why| format!("the transcript of {trial} can't be fetched: {why}"))?;
         let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
+        let synced = results.are_synced();
         // This one is not given up: nothing may be removed around it while it is under way.
         let kept = tokio::task::spawn_blocking(move || {
-            let kept = run.adopt(&key, &from, &expected);
+            let kept = match synced {
+                true => run.adopt_synced(&key, &from, &expected),
+                false => run.adopt(&key, &from, &expected),
+            };
             drop(staging);
             kept
         });

@@ -52,6 +52,12 @@ pub trait Results: Send + Sync {
     /// where it is. The coordinator checks it and moves it into the run.
     async fn fetch(&self, path: &str) -> io::Result<PathBuf>;
 
+    /// Whether what [`fetch`](Results::fetch) gives has reached this machine's disk already, as
+    /// what a worker in this process committed has. Syncs are most of what a trial costs.
+    fn are_synced(&self) -> bool {
+        false
+    }
+
     /// Whether they can be fetched only after [`Runner::end`].
     fn come_at_the_end(&self) -> bool {
         false

@@ -14,9 +14,7 @@ use tempfile::TempDir;
 
 use crate::layout::{Layout, TRANSCRIPT};
 use crate::lock::Lock;
-use crate::{
-    CasesWriter, Ledger, Result, ResultsDir, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
-};
+use crate::{CasesWriter, Ledger, Result, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial};
 
 /// What a trial that was made elsewhere must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,17 +146,11 @@ impl RunWriter {
         Ok(transcript)
     }
 
-    /// [`adopt`](RunWriter::adopt) for a trial that this machine committed to `results`: that has
-    /// synced it already, and syncs are most of what a trial costs here.
-    pub fn adopt_from(
-        &self,
-        results: &ResultsDir,
-        key: &TrialKey,
-        expected: &Expected,
-    ) -> Result<Transcript> {
-        let from = results.trial_dir(key);
-        let transcript = self.verify_sent(key, &from, expected)?;
-        stage::adopt(&self.layout, key, &from)?;
+    /// [`adopt`](RunWriter::adopt) for a trial that a worker of this machine committed: that has
+    /// synced it already, and syncs are most of what a trial costs.
+    pub fn adopt_synced(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
+        let transcript = self.verify_sent(key, from, expected)?;
+        stage::adopt(&self.layout, key, from)?;
         Ok(transcript)
     }
 

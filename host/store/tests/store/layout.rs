@@ -153,7 +153,7 @@ fn a_worker_has_the_same_layout_and_the_run_adopts_its_trials() {
         results.transcript(&key).expect("reads").expect("is there"),
         (transcript(&key), committed.sha256)
     );
-    let adopted = run.adopt_from(&results, &key, &expected(committed.sha256)).expect("adopts");
+    let adopted = run.adopt_synced(&key, &committed.dir, &expected(committed.sha256)).expect("adopts");
     assert_eq!(adopted, transcript(&key));
     assert_eq!(run.verify_trial(&key).expect("is whole").1, committed.sha256);
     assert_eq!(results.transcript(&key).expect("looks"), None);
