@@ -70,6 +70,15 @@ fn the_whole_of_help() {
               
               [default: 1]
 
+          --limit <KIND:NAME=N>
+              What trials may not exceed, over all machines: `provider:NAME=N` at a time,
+              `server:NAME=N/min` starts a minute; in place of what the eval says
+
+          --seed <N>
+              Orders the cases; 0 is the dataset's order
+              
+              [default: 0]
+
           --runner <ID>
               Where trials run: `local`, or a runner plugin's id
               

@@ -18,6 +18,7 @@ mod hostile_dataset;
 mod humaneval;
 mod judge;
 mod killed;
+mod limits;
 mod machines;
 mod plugin;
 mod plugin_build;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mst_coordinator::Stop;
 use mst_model::RunId;
-use mst_model::run::{CaseSet, Collect, Identity, RunRecord};
+use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord};
 use mst_store::{RunDir, RunWriter, new_run_id};
 
 use crate::error::Failure;
@@ -25,6 +25,7 @@ pub(crate) struct Begun {
 pub(crate) async fn create(
     runs: &Path,
     ready: &Ready,
+    policy: Policy,
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Begun, Failure> {
@@ -33,7 +34,7 @@ pub(crate) async fn create(
     let were_there = runs.exists();
     let run = make(runs, &id)?;
     let written = match cases(ready, &run, stop, progress).await {
-        Ok(cases) => record(id, now, ready, cases).and_then(|record| {
+        Ok(cases) => record(id, now, ready, policy, cases).and_then(|record| {
             run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
             Ok(record)
         }),
@@ -70,7 +71,7 @@ pub(crate) async fn resume(
         ))
         .hint("bring back the file as it was, or start a new run")
     };
-    let eval = mst_model::Digest::of_json(&record.eval).map_err(|error| Failure::from_error(&error))?;
+    let eval = record.eval.digest().map_err(|error| Failure::from_error(&error))?;
     if eval != record.identity.eval {
         return Err(altered("`run.json`"));
     }
@@ -192,7 +193,13 @@ fn random() -> Result<[u8; 4], Failure> {
     Ok(random)
 }
 
-fn record(id: RunId, now: Timestamp, ready: &Ready, cases: CaseSet) -> Result<RunRecord, Failure> {
+fn record(
+    id: RunId,
+    now: Timestamp,
+    ready: &Ready,
+    policy: Policy,
+    cases: CaseSet,
+) -> Result<RunRecord, Failure> {
     let eval = ready.file.eval.clone();
     let identity =
         Identity::new(&eval, &cases, &ready.plugins).map_err(|error| Failure::from_error(&error))?;
@@ -208,6 +215,7 @@ fn record(id: RunId, now: Timestamp, ready: &Ready, cases: CaseSet) -> Result<Ru
         cases,
         identity,
         runner: ready.runner.uses.clone(),
+        policy,
         shards: Vec::new(),
         trials,
         collect: Collect::Running,

@@ -13,6 +13,7 @@ mod interrupt;
 mod judge;
 mod local;
 mod machines;
+mod pace;
 mod place;
 mod plugins;
 mod prepare;

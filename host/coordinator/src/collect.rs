@@ -12,9 +12,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::door::Door;
 use crate::drive::Driver;
 use crate::event::{Event, Events};
 use crate::plan::{PlanError, write_bundles};
+use crate::pools::Pools;
 use crate::runner::{Runner, ShardSpec};
 use crate::shard::PlannedClient;
 
@@ -47,6 +49,13 @@ impl Stop {
             () = self.cancel.cancelled() => {}
         }
     }
+}
+
+/// How a run is collected.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How many trials a worker does at a time.
+    pub concurrency: u32,
 }
 
 /// What collecting came to.
@@ -82,18 +91,21 @@ pub async fn collect(
     run: &Arc<RunWriter>,
     record: &RunRecord,
     runner: Arc<dyn Runner>,
-    concurrency: u32,
+    options: Options,
     stop: &Stop,
     events: &Events,
 ) -> Result<Collected, CollectError> {
     let staging = Arc::new(run.scratch("collect")?);
-    let plans = write_bundles(run, record, concurrency, staging.path())?;
+    let Options { concurrency } = options;
+    let pools = Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits));
+    let plans = write_bundles(run, record, concurrency, &pools, staging.path())?;
     let trials = plans.iter().map(|plan| plan.trials.len() as u64).sum();
     events.say(Event::Planned { trials, shards: plans.len() as u32 });
 
     let deadlines = &record.eval.deadlines;
     let beyond = deadlines.provision.0 + deadlines.export.0 + 2 * deadlines.cleanup.0 + LATE;
-    let clients = Arc::new(clients(record));
+    let clients = Arc::new(clients(record, &pools));
+    let door = Door::new(pools.limits);
     let mut driving = JoinSet::new();
     let room = Arc::new(Semaphore::new(SIDE_BY_SIDE));
     for plan in plans {
@@ -110,6 +122,7 @@ pub async fn collect(
             mst: record.mst.to_string(),
             machine_time: record.eval.deadlines.machine.0,
             clients: clients.clone(),
+            door: door.clone(),
             concurrency,
             beyond,
             room: room.clone(),
@@ -122,7 +135,12 @@ pub async fn collect(
     let (mut shards, mut broken) = (Vec::new(), None);
     // Whatever became of one, the others are driven to their ends: what they set up is taken down
     // there and nowhere else.
-    while let Some(ended) = driving.join_next().await {
+    let mut driven = std::pin::pin!(door.tend());
+    while let Some(ended) = tokio::select! {
+        biased;
+        ended = driving.join_next() => ended,
+        never = &mut driven => match never {},
+    } {
         match ended {
             Ok(shard) => shards.push(shard),
             Err(error) => broken = Some(CollectError::Host(error.to_string())),
@@ -143,12 +161,14 @@ pub async fn collect(
 }
 
 /// The client of each variant.
-fn clients(record: &RunRecord) -> BTreeMap<VariantId, PlannedClient> {
+fn clients(record: &RunRecord, pools: &Pools) -> BTreeMap<VariantId, PlannedClient> {
     let planned = record.eval.variants.iter().filter_map(|variant| {
         let client = record.eval.client_of(variant)?;
+        let uses = Uses { providers: client.providers, servers: client.servers };
         let planned = PlannedClient {
             name: client.kind.as_str().to_owned(),
-            uses: Uses { providers: client.providers, servers: client.servers },
+            needs: pools.of_variant(&variant.id, &uses),
+            uses,
             tokens: client.tokens,
         };
         Some((variant.id.clone(), planned))

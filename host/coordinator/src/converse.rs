@@ -4,6 +4,7 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use mst_model::TrialKey;
 use mst_model::case::check_path;
 use mst_model::run::ShardRecord;
 use mst_protocol::{
@@ -15,6 +16,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::door::Seat;
 use crate::drive::Driver;
 use crate::event::Event;
 use crate::guard::guarded;
@@ -54,6 +56,12 @@ pub(crate) struct Announced {
     expected: Expected,
 }
 
+/// A shard at the door: where it asks for room, and hears that there is some.
+pub(crate) struct AtTheDoor<'a> {
+    pub(crate) seat: &'a Seat,
+    pub(crate) granted: UnboundedReceiver<TrialKey>,
+}
+
 /// The ways out of a conversation.
 struct Ways {
     /// To the worker. Each message answers one of its own or is said once, so that the plan bounds
@@ -78,6 +86,7 @@ impl Driver {
     pub(crate) async fn converse(
         &self,
         session: Session,
+        door: AtTheDoor<'_>,
         conversation: &mut Conversation,
         record: &mut ShardRecord,
     ) -> Talked {
@@ -89,7 +98,7 @@ impl Driver {
         let ways = Ways { say, keep, over: over.clone() };
 
         let talking = async {
-            let listening = self.listen(from_worker, &mut worker, ways, conversation, record);
+            let listening = self.listen(from_worker, &mut worker, ways, door, conversation, record);
             guarded(talk(listening, to_worker, said)).await.flatten()
         };
         let work = async {
@@ -124,6 +133,7 @@ impl Driver {
         mut from: impl AsyncRead + Unpin,
         worker: &mut Worker,
         ways: Ways,
+        AtTheDoor { seat, mut granted }: AtTheDoor<'_>,
         conversation: &mut Conversation,
         record: &mut ShardRecord,
     ) -> Result<(), String> {
@@ -183,13 +193,15 @@ impl Driver {
                                 let name = names.first().map_or(String::new(), |name| format!("`{name}`"));
                                 return Err(format!("there is no source for the token {name}"));
                             }
-                            Action::Ask(trial) => {
-                                if conversation.grant(began.elapsed(), &trial) {
-                                    self.events.say(Event::TrialStarted { trial: trial.clone() });
-                                    ways.say(FromCoordinator::Granted { trial });
-                                }
+                            // What nobody counts needs no room.
+                            Action::Ask(trial, needs) if needs.is_empty() => {
+                                self.let_start(conversation, began, &ways, trial);
                             }
-                            Action::Store(done, expected) => ways.keep(Announced { done, expected }),
+                            Action::Ask(trial, needs) => seat.ask(trial, needs),
+                            Action::Store(done, expected) => {
+                                seat.free(&done.trial);
+                                ways.keep(Announced { done, expected });
+                            }
                             Action::Nothing => {}
                             Action::End { clean } => {
                                 record.clean = Some(clean);
@@ -200,6 +212,11 @@ impl Driver {
                                 return Ok(());
                             }
                         }
+                    }
+                }
+                Some(trial) = granted.recv() => {
+                    if !self.let_start(conversation, began, &ways, trial.clone()) {
+                        seat.free(&trial);
                     }
                 }
                 () = sleep_until(overdue.unwrap_or(since + patience)), if overdue.is_some() => {
@@ -213,6 +230,22 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Lets a trial start; false where it may not any more.
+    fn let_start(
+        &self,
+        conversation: &mut Conversation,
+        began: Instant,
+        ways: &Ways,
+        trial: TrialKey,
+    ) -> bool {
+        let may = conversation.grant(began.elapsed(), &trial);
+        if may {
+            self.events.say(Event::TrialStarted { trial: trial.clone() });
+            ways.say(FromCoordinator::Granted { trial });
+        }
+        may
     }
 
     /// Keeps what was announced, in its order, until there is no more. One that can't be kept is

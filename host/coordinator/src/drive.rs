@@ -13,7 +13,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::collect::Stop;
-use crate::converse::{Announced, Talked};
+use crate::converse::{Announced, AtTheDoor, Talked};
+use crate::door::Door;
 use crate::event::{Event, Events};
 use crate::guard::guarded;
 use crate::plan::ShardPlan;
@@ -31,6 +32,8 @@ pub(crate) struct Driver {
     pub(crate) machine_time: Duration,
     /// Of each variant.
     pub(crate) clients: Arc<BTreeMap<VariantId, PlannedClient>>,
+    /// Where trials ask for room.
+    pub(crate) door: Arc<Door>,
     /// How many trials a worker does at a time.
     pub(crate) concurrency: u32,
     /// By how much a trial may be longer than its client's deadline.
@@ -89,12 +92,18 @@ impl Driver {
         };
         let started = self.start(spec, runner).await;
         drop(room);
+        // What its trials hold is given back when its machine is gone, and they with it.
+        let (seat, granted) = self.door.enter(plan.shard);
         let (mut ending, late) = match started {
-            Started::Session(session) => self.talk(plan, session, record).await,
+            Started::Session(session) => {
+                self.talk(plan, session, AtTheDoor { seat: &seat, granted }, record).await
+            }
             Started::Stopped => (ShardEnding::Cancelled, None),
             Started::Failed(why) => (ShardEnding::Broken { why }, None),
         };
-        let trouble = match guarded(runner.end(spec, ending != ShardEnding::Complete)).await {
+        let ended = guarded(runner.end(spec, ending != ShardEnding::Complete)).await;
+        drop(seat);
+        let trouble = match ended {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(panic) => Some(panic),
@@ -132,6 +141,7 @@ impl Driver {
         &self,
         plan: ShardPlan,
         session: Session,
+        door: AtTheDoor<'_>,
         record: &mut ShardRecord,
     ) -> (ShardEnding, Option<Late>) {
         if let Some(machine) = &session.machine {
@@ -148,7 +158,9 @@ impl Driver {
             beyond: self.beyond,
         };
         let mut conversation = Conversation::new(terms, plan.cases, plan.trials);
-        let Talked { how, waiting } = self.converse(session, &mut conversation, record).await;
+        let seat = door.seat;
+        let Talked { how, waiting } = self.converse(session, door, &mut conversation, record).await;
+        seat.leave(|trial| conversation.is_under_way(trial));
         let ending = match how {
             Ok(()) if conversation.complete() => ShardEnding::Complete,
             Ok(()) if self.stop.is_asked() => ShardEnding::Cancelled,

@@ -7,17 +7,20 @@
 
 pub mod collect;
 mod converse;
+mod door;
 mod drive;
 pub mod event;
 mod guard;
 pub mod machines;
 mod notes;
 pub mod plan;
+mod pools;
+mod room;
 pub mod runner;
 mod shard;
 pub mod whole;
 
-pub use collect::{CollectError, Collected, Stop, collect};
+pub use collect::{CollectError, Collected, Options, Stop, collect};
 pub use event::{Event, Events};
 pub use notes::Notes;
 pub use runner::{Results, Runner, RunnerError, Session, ShardSpec};

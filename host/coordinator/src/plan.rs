@@ -11,6 +11,8 @@ use mst_model::run::RunRecord;
 use mst_model::{CaseId, Digest, TrialKey};
 use mst_store::{RunDir, StoreError, trials_of_case};
 
+use crate::pools::Pools;
+
 /// A shard, its bundle written.
 #[derive(Debug)]
 pub struct ShardPlan {
@@ -42,6 +44,8 @@ pub struct PlannedCase {
     pub sha256: Digest,
     /// What its client may take.
     pub deadline: Duration,
+    /// The pools that it uses, in the variants that do.
+    pub(crate) pools: Box<[u16]>,
 }
 
 /// A plan that could not be written.
@@ -70,17 +74,27 @@ pub fn shard_of(case: &CaseId, shards: u32) -> u32 {
     (u64::from_be_bytes(head) % u64::from(shards.max(1))) as u32
 }
 
-/// Writes a bundle for each shard below `dir`, with the trials that have no transcript yet.
-pub fn write_bundles(
+/// Where something with this name comes in the order of a seed.
+fn rank(seed: u64, name: &str) -> u64 {
+    let digest = Digest::of(format!("{seed}/{name}").as_bytes());
+    digest.as_bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head))
+}
+
+/// Writes a bundle for each shard below `dir`, with the trials that have no transcript yet, in the
+/// order of the run's seed: 0 is the dataset's own.
+pub(crate) fn write_bundles(
     run: &RunDir,
     record: &RunRecord,
     concurrency: u32,
+    pools: &Pools,
     dir: &Path,
 ) -> Result<Vec<ShardPlan>, PlanError> {
     let mut open = (0..record.runner.shards)
         .map(|shard| OpenBundle::create(record, shard, concurrency, dir))
         .collect::<Result<Vec<_>, _>>()?;
-    for stored in run.cases()? {
+    let seed = record.policy.seed;
+    let cases = if seed == 0 { run.cases()? } else { run.cases_by(|id| rank(seed, id.as_str()))? };
+    for stored in cases {
         let stored = stored?;
         let mut missing = Vec::new();
         for key in trials_of_case(&record.eval, &stored.case.id) {
@@ -91,6 +105,10 @@ pub fn write_bundles(
         if missing.is_empty() {
             continue;
         }
+        if seed != 0 {
+            missing.sort_by_cached_key(|key| rank(seed, &key.to_string()));
+        }
+        let of_case = pools.of_case(&stored.case);
         let shard = shard_of(&stored.case.id, record.runner.shards);
         if let Some(bundle) = open.get_mut(shard as usize) {
             let deadline =
@@ -104,7 +122,7 @@ pub fn write_bundles(
                 case: stored.case.for_client(),
             })?;
             let case = bundle.plan.cases.len() as u32;
-            bundle.plan.cases.push(PlannedCase { sha256: stored.sha256, deadline });
+            bundle.plan.cases.push(PlannedCase { sha256: stored.sha256, deadline, pools: of_case });
             let planned = missing.into_iter().map(|key| PlannedTrial { key, attempt: 0, case });
             bundle.plan.trials.extend(planned);
         }
@@ -176,6 +194,17 @@ mod tests {
             .collect();
         assert_eq!(shards, [0, 0, 3, 0, 2, 2]);
         assert_eq!(shard_of(&"a".parse().expect("id"), 1), 0);
+    }
+
+    #[test]
+    fn a_seed_has_its_order() {
+        let order = |seed| {
+            let mut names = ["a", "b", "c", "d", "e"];
+            names.sort_by_key(|name| rank(seed, name));
+            names.concat()
+        };
+        // Written down, so that a change is seen: a run that is done again starts as it did before.
+        assert_eq!([order(1), order(2), order(3)], ["deabc", "caebd", "cbdae"]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use mst_protocol::{FromWorker, InFlight, Need, Numbered, PROTOCOL, TrialDone, Us
 use mst_store::Expected;
 
 use crate::plan::{PlannedCase, PlannedTrial};
+use crate::pools::VariantNeeds;
+use crate::room::Needs;
 
 /// What the coordinator does about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +19,9 @@ pub(crate) enum Action {
     Begin,
     /// Get these tokens for it.
     Tokens(BTreeSet<TokenId>, Need),
-    /// It asks leave for a trial: [`grant`](Conversation::grant) it once there is room.
-    Ask(TrialKey),
+    /// It asks leave for a trial, which needs this: [`grant`](Conversation::grant) it once there is
+    /// room.
+    Ask(TrialKey, Needs),
     /// Bring the trial's directory here, hold it to this, keep it.
     Store(TrialDone, Expected),
     /// Nothing.
@@ -105,7 +108,9 @@ pub(crate) struct PlannedClient {
     pub(crate) name: String,
     /// What its trials talk to.
     pub(crate) uses: Uses,
-    /// What it needs.
+    /// Which pools they need.
+    pub(crate) needs: VariantNeeds,
+    /// The tokens that it needs.
     pub(crate) tokens: BTreeSet<TokenId>,
 }
 
@@ -183,6 +188,11 @@ impl Conversation {
     /// Trials that were let start and have not ended.
     pub(crate) fn in_flight(&self) -> u64 {
         self.under_way.len() as u64
+    }
+
+    /// Whether a trial was let start and has not ended.
+    pub(crate) fn is_under_way(&self, trial: &TrialKey) -> bool {
+        self.under_way.contains_key(trial)
     }
 
     /// Whether every trial of the shard has ended.
@@ -337,10 +347,12 @@ impl Conversation {
         if self.asked as usize + self.under_way.len() >= concurrency as usize {
             return Err(Breach::TooMany { trial, concurrency });
         }
+        let of_case = self.cases.get(entry.case as usize).map_or(&[][..], |case| &case.pools);
+        let needs = client.map_or(Needs::default(), |client| client.needs.with(of_case));
         entry.state = TrialState::Asked;
         self.asked += 1;
         // The worker learns of a stop by `cancel`, which crosses its `acquire`.
-        Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial) })
+        Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial, needs) })
     }
 
     fn beat(&self, InFlight { trial, age_ms, deadline_ms }: InFlight) -> Result<(), Breach> {
@@ -455,6 +467,7 @@ mod tests {
         let client = PlannedClient {
             name: "echo".to_owned(),
             uses: uses(),
+            needs: VariantNeeds::default(),
             tokens: tokens.iter().map(|name| name.parse().expect("a name")).collect(),
         };
         let terms = Terms {
@@ -465,7 +478,8 @@ mod tests {
             concurrency: 2,
             beyond: 10 * SECOND,
         };
-        let cases = vec![PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND }];
+        let cases =
+            vec![PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND, pools: Box::default() }];
         let trials = (0..3).map(|index| PlannedTrial { key: key(index), attempt: index, case: 0 });
         Conversation::new(terms, cases, trials.collect())
     }
@@ -483,7 +497,7 @@ mod tests {
         let hear = |message| {
             let action = conversation.hear(message)?;
             match &action {
-                Action::Ask(trial) => assert!(conversation.grant(SECOND, trial)),
+                Action::Ask(trial, _) => assert!(conversation.grant(SECOND, trial)),
                 Action::Tokens(..) => conversation.give(SECOND),
                 _ => {}
             }
@@ -513,7 +527,7 @@ mod tests {
             Ok(vec![
                 Action::Begin,
                 Action::Tokens(names, Need::Start),
-                Action::Ask(key(1)),
+                Action::Ask(key(1), Needs::default()),
                 Action::Nothing,
                 Action::Store(done(1), expected),
                 Action::End { clean: false },
@@ -678,7 +692,7 @@ mod tests {
                     }
                 };
                 match conversation.hear(message) {
-                    Ok(Action::Ask(trial)) => asked.push(trial),
+                    Ok(Action::Ask(trial, _)) => asked.push(trial),
                     Ok(Action::Tokens(..)) => {
                         prop_assert!(!open);
                         open = true;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::Kind;
+use crate::limits::{Capacity, Limit, Limits};
 use crate::schema::{self, Problem};
-use crate::{JudgeId, PluginId, ServiceId, Span, TokenId, VariantId};
+use crate::{Digest, JudgeId, PluginId, ServiceId, Span, TokenId, VariantId};
 
 /// An eval: a dataset's cases, asked of a client in several variants, graded by judges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +36,13 @@ pub struct Eval {
     /// How long each part of a trial may take.
     #[serde(default)]
     pub deadlines: Deadlines,
+    /// What the trials of all shards together may not exceed, by provider and by server.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+    /// Pools that trials share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub capacity: Vec<Capacity>,
 }
 
 fn one() -> u32 {
@@ -207,6 +215,47 @@ impl Eval {
         if problems.is_empty() { Ok(eval) } else { Err(problems) }
     }
 
+    /// The digest of what it asks: of all of it but how it is paced.
+    pub fn digest(&self) -> Result<Digest, serde_json::Error> {
+        let paced = Eval { limits: Limits::default(), capacity: Vec::new(), ..self.clone() };
+        Digest::of_json(&paced)
+    }
+
+    /// What is wrong with limits for this eval.
+    pub fn limit_problems(&self, limits: &Limits) -> Vec<Problem> {
+        let clients: Vec<Client> =
+            self.variants.iter().filter_map(|variant| self.client_of(variant)).collect();
+        let mut problems = Vec::new();
+        type Named = fn(&Client) -> &BTreeSet<ServiceId>;
+        let kinds: [(&str, &str, &BTreeMap<ServiceId, Limit>, Named); 2] = [
+            ("provider", "providers", &limits.providers, |client| &client.providers),
+            ("server", "servers", &limits.servers, |client| &client.servers),
+        ];
+        for (one, many, limited, named) in kinds {
+            for (name, limit) in limited {
+                let mut say = |message: String, hint: Option<String>| {
+                    problems.push(Problem { at: format!("limits.{many}.{name}"), message, hint });
+                };
+                if limit.concurrency.is_none() && limit.starts_per_minute.is_none() {
+                    let hint = "give it `concurrency` or `starts_per_minute`".to_owned();
+                    say("it limits nothing".to_owned(), Some(hint));
+                }
+                if !clients.iter().any(|client| named(client).contains(name)) {
+                    let known: BTreeSet<&str> = clients
+                        .iter()
+                        .flat_map(|client| named(client).iter().map(ServiceId::as_str))
+                        .collect();
+                    let hint = match schema::near(name.as_str(), known.iter().copied()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("name it in a client's `{many}`"),
+                    };
+                    say(format!("no client talks to a {one} `{name}`"), Some(hint));
+                }
+            }
+        }
+        problems
+    }
+
     /// The client that `variant` asks, with the variant's environment merged in.
     pub fn client_of(&self, variant: &Variant) -> Option<Client> {
         let mut client = variant.client.clone().or_else(|| self.client.clone())?;
@@ -288,6 +337,16 @@ impl Eval {
             check_env(&format!("{at}.env"), client.env.keys(), &mut say);
             check_env(&format!("{at}.pass_env"), client.pass_env.iter(), &mut say);
         }
+        let mut pools = BTreeSet::new();
+        for (at, pool) in self.capacity.iter().enumerate() {
+            if !pools.insert(&pool.key) {
+                say(format!("capacity[{at}].key"), format!("two pools are called `{}`", pool.key), None);
+            }
+            for variant in pool.variants.iter().filter(|variant| !variants.contains(variant)) {
+                say(format!("capacity[{at}].variants"), format!("there is no variant `{variant}`"), None);
+            }
+        }
+        problems.extend(self.limit_problems(&self.limits));
         problems
     }
 }
@@ -346,6 +405,54 @@ mod tests {
         // Read, written and read again it is the same: run.json keeps it.
         let again = Eval::read(&serde_json::to_value(&eval).expect("writes")).expect("valid");
         assert_eq!(eval, again);
+    }
+
+    #[test]
+    fn how_it_is_paced_is_no_part_of_what_it_asks() {
+        let digest = |change: fn(&mut Value)| {
+            let mut value = minimal();
+            value["client"]["providers"] = json!(["models"]);
+            change(&mut value);
+            Eval::read(&value).expect("valid").digest().expect("a digest")
+        };
+        let plain = digest(|_| {});
+        assert_eq!(plain, digest(|v| v["limits"] = json!({"providers": {"models": {"concurrency": 3}}})));
+        assert_eq!(plain, digest(|v| v["capacity"] = json!([{"key": "gpu", "limit": 2, "tags": ["big"]}])));
+        assert_ne!(plain, digest(|v| v["deadlines"] = json!({"client": "1s"})));
+    }
+
+    #[test]
+    fn limits_that_limit_nothing_are_refused() {
+        let with = |limits: Value| {
+            said(|v| {
+                v["client"]["providers"] = json!(["models"]);
+                v["limits"] = limits;
+            })
+        };
+        assert_eq!(with(json!({"providers": {"models": {"concurrency": 3}}})), [""; 0]);
+        assert_eq!(
+            with(json!({"providers": {"model": {"concurrency": 3}}})),
+            ["`limits.providers.model`: no client talks to a provider `model` (did you mean `models`?)"]
+        );
+        assert_eq!(
+            with(json!({"servers": {"db": {}}})),
+            [
+                "`limits.servers.db`: it limits nothing (give it `concurrency` or `starts_per_minute`)",
+                "`limits.servers.db`: no client talks to a server `db` (name it in a client's `servers`)"
+            ]
+        );
+        assert_eq!(
+            with(json!({"providers": {"models": {"concurrency": 0}}})),
+            ["`limits.providers.models.concurrency`: 0 is less than the minimum of 1"]
+        );
+        assert_eq!(
+            said(|v| v["capacity"] =
+                json!([{"key": "gpu", "limit": 1, "variants": ["b"]}, {"key": "gpu", "limit": 1}])),
+            [
+                "`capacity[0].variants`: there is no variant `b`",
+                "`capacity[1].key`: two pools are called `gpu`"
+            ]
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod eval;
 pub mod grade;
 pub mod id;
 pub mod ledger;
+pub mod limits;
 pub mod machine;
 pub mod outcome;
 pub mod run;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::eval::Eval;
+use crate::limits::Limits;
 use crate::machine::Image;
 use crate::{Digest, PluginId, RunId};
 
@@ -37,7 +38,7 @@ pub struct CaseSet {
 pub struct Identity {
     /// Over all of the below.
     pub sha256: Digest,
-    /// Of the eval: clients, variants, judges with their options, deadlines.
+    /// Of the eval, all but how it is paced: clients, variants, judges with their options, deadlines.
     pub eval: Digest,
     /// Of the cases.
     pub cases: Digest,
@@ -48,7 +49,7 @@ pub struct Identity {
 impl Identity {
     /// The identity of these parts.
     pub fn new(eval: &Eval, cases: &CaseSet, plugins: &[PluginUse]) -> Result<Identity, serde_json::Error> {
-        let eval = Digest::of_json(eval)?;
+        let eval = eval.digest()?;
         let plugins: BTreeMap<_, _> = plugins.iter().map(|used| (used.id.clone(), used.sha256)).collect();
         let sha256 = Digest::of_json(&(eval, cases.sha256, &plugins))?;
         Ok(Identity { sha256, eval, cases: cases.sha256, plugins })
@@ -64,6 +65,17 @@ pub struct RunnerUse {
     pub options: BTreeMap<String, Value>,
     /// How many shards.
     pub shards: u32,
+}
+
+/// How a run is gone about. None of it changes what is asked; a run that is taken up again keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Orders the cases; 0 leaves them as the dataset has them.
+    #[serde(default)]
+    pub seed: u64,
+    /// The user's limits, which stand in for the eval's.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
 }
 
 /// How a shard ended.
@@ -140,6 +152,9 @@ pub struct RunRecord {
     pub identity: Identity,
     /// Where it runs.
     pub runner: RunnerUse,
+    /// How it is gone about.
+    #[serde(default)]
+    pub policy: Policy,
     /// How each shard ended.
     pub shards: Vec<ShardRecord>,
     /// How many trials are planned.

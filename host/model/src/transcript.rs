@@ -50,6 +50,13 @@ pub struct Spent {
     pub client_ms: u64,
     /// Keeping what it left.
     pub export_ms: u64,
+    /// Before all that: from when it asked leave until it had it. It counts in no deadline.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waited_ms: u64,
+}
+
+fn is_zero(ms: &u64) -> bool {
+    *ms == 0
 }
 
 /// Which client answered.

@@ -67,6 +67,7 @@ impl Fixture {
             cases,
             eval,
             runner: RunnerUse { id: "local".to_owned(), options: Default::default(), shards: 1 },
+            policy: Default::default(),
             shards: Vec::new(),
             collect: Collect::Partial,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +118,8 @@ pub struct CaseLines<T> {
     file: Option<BufReader<File>>,
     line: Vec<u8>,
     number: u64,
+    /// Where each line begins, where they are read in an order of their own.
+    order: Option<std::vec::IntoIter<(u64, u64)>>,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -132,14 +134,35 @@ impl<T: DeserializeOwned> CaseLines<T> {
             file: Some(BufReader::with_capacity(64 << 10, file)),
             line: Vec::new(),
             number: 0,
+            order: None,
             kind: PhantomData,
         })
+    }
+
+    /// The same lines, by the rank of each case's id. 24 bytes a case are held meanwhile.
+    pub(crate) fn ranked(path: PathBuf, rank: impl Fn(&CaseId) -> u64) -> Result<CaseLines<T>> {
+        let mut heads = CaseLines::<CaseHead>::open(path.clone())?;
+        let (mut ranks, mut at) = (Vec::new(), 0);
+        while let Some(head) = heads.read()? {
+            ranks.push((rank(&head.id), at, heads.number));
+            at += heads.line.len() as u64;
+        }
+        ranks.sort_unstable();
+        let order: Vec<_> = ranks.into_iter().map(|(_, at, number)| (at, number)).collect();
+        let mut lines = CaseLines::open(path)?;
+        lines.order = Some(order.into_iter());
+        Ok(lines)
     }
 
     fn read(&mut self) -> Result<Option<T>> {
         let Some(file) = &mut self.file else {
             return Ok(None);
         };
+        if let Some(order) = &mut self.order {
+            let Some((at, number)) = order.next() else { return Ok(None) };
+            self.number = number - 1;
+            file.seek(SeekFrom::Start(at)).map_err(StoreError::io("read", &self.path))?;
+        }
         self.line.clear();
         let size = file.read_until(b'\n', &mut self.line).map_err(StoreError::io("read", &self.path))?;
         if size == 0 {

@@ -9,7 +9,7 @@ use mst_model::grade::Grade;
 use mst_model::ledger::{self, MachineState};
 use mst_model::run::{CaseSet, RunRecord};
 use mst_model::transcript::Transcript;
-use mst_model::{Digest, JudgeId, TrialKey};
+use mst_model::{CaseId, Digest, JudgeId, TrialKey};
 
 use crate::cases::{self, CaseHead, CaseLines, StoredCase};
 use crate::layout::{FILES, Layout, REPORT, STDERR, TRANSCRIPT};
@@ -75,6 +75,11 @@ impl RunDir {
     /// Its cases, one at a time.
     pub fn cases(&self) -> Result<CaseLines<StoredCase>> {
         CaseLines::open(self.layout.cases())
+    }
+
+    /// Its cases, one at a time, by the rank of their ids.
+    pub fn cases_by(&self, rank: impl Fn(&CaseId) -> u64) -> Result<CaseLines<StoredCase>> {
+        CaseLines::ranked(self.layout.cases(), rank)
     }
 
     /// Its cases' ids and digests, one at a time: much cheaper than [`cases`](RunDir::cases).

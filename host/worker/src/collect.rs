@@ -292,9 +292,7 @@ impl Trials {
                 while let Some(done) = running.try_join_next() {
                     count(done)?;
                 }
-                if !self.acquire(&case, &planned).await? {
-                    break 'work;
-                }
+                let Some(waited) = self.acquire(&case, &planned).await? else { break 'work };
                 let one = One {
                     bundle: self.bundle.clone(),
                     runner: self.runner.clone(),
@@ -304,7 +302,7 @@ impl Trials {
                 };
                 let case = case.clone();
                 running.spawn(async move {
-                    let done = one.run(&case, sha256, &planned).await;
+                    let done = one.run(&case, sha256, &planned, waited).await;
                     drop(permit);
                     done
                 });
@@ -316,8 +314,9 @@ impl Trials {
         Ok(ended)
     }
 
-    /// Asks leave for a trial; false where the run is being stopped.
-    async fn acquire(&self, case: &Case, planned: &Planned) -> Result<bool, CollectError> {
+    /// Asks leave for a trial, and says how long that took; none where the run is being stopped.
+    async fn acquire(&self, case: &Case, planned: &Planned) -> Result<Option<Duration>, CollectError> {
+        let asked = Instant::now();
         let trial = key(case, planned);
         let (grant, granted) = oneshot::channel();
         locked(&self.shared.grants).insert(trial.clone(), grant);
@@ -326,8 +325,8 @@ impl Trials {
         tokio::select! {
             // A grant that came is used, or the coordinator would wait for its trial.
             biased;
-            granted = granted => granted.map(|()| true).map_err(|_| CollectError::Host("a grant was lost".to_owned())),
-            () = self.shared.stop.cancelled() => Ok(false),
+            granted = granted => granted.map(|()| Some(asked.elapsed())).map_err(|_| CollectError::Host("a grant was lost".to_owned())),
+            () = self.shared.stop.cancelled() => Ok(None),
         }
     }
 }
@@ -347,7 +346,13 @@ struct One {
 
 impl One {
     /// Does it, keeps it and says so; false where it was ended before its time, and is missing.
-    async fn run(&self, case: &Case, sha256: Digest, planned: &Planned) -> Result<bool, CollectError> {
+    async fn run(
+        &self,
+        case: &Case,
+        sha256: Digest,
+        planned: &Planned,
+        waited: Duration,
+    ) -> Result<bool, CollectError> {
         let trial = key(case, planned);
         let deadline = self.runner.client_deadline(case);
         locked(&self.shared.in_flight).insert(trial.clone(), (Instant::now(), deadline.as_millis() as u64));
@@ -359,7 +364,8 @@ impl One {
             () = self.shared.kill.cancelled() => None,
         };
         locked(&self.shared.in_flight).remove(&trial);
-        let Some(transcript) = transcript else { return Ok(false) };
+        let Some(mut transcript) = transcript else { return Ok(false) };
+        transcript.spent.waited_ms = waited.as_millis() as u64;
         let status = transcript.outcome.status;
         // Where the machine is being taken away under it, a trial is missing and not broken.
         if status == Status::Error && !self.bundle.exists() {

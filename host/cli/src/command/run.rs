@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use mst_coordinator::machines::{Keep, Staging};
-use mst_coordinator::{Collected, Events, Runner, Stop};
-use mst_model::run::{RunRecord, RunnerUse};
+use mst_coordinator::{Collected, Events, Options, Runner, Stop};
+use mst_model::limits::Limits;
+use mst_model::run::{Policy, RunRecord, RunnerUse};
 use mst_report::Summary;
 use mst_store::{RunDir, RunWriter};
 use mst_worker::grade::{GradeError, Grader, Surroundings};
@@ -21,7 +22,7 @@ use crate::plugins::Plugins;
 use crate::prepare::{Ready, prepare};
 use crate::runners::{self, LOCAL, Loaded};
 use crate::show::{self, How, Progress};
-use crate::{interrupt, place};
+use crate::{interrupt, pace, place};
 
 /// How long mst waits at its end for processes of trials that it ended to be gone.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -40,6 +41,13 @@ pub(crate) struct RunArgs {
     /// How many trials run at a time, on each machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: u32,
+    /// What trials may not exceed, over all machines: `provider:NAME=N` at a time,
+    /// `server:NAME=N/min` starts a minute; in place of what the eval says
+    #[arg(long, value_name = "KIND:NAME=N", value_parser = pace::limit_arg)]
+    limit: Vec<pace::LimitArg>,
+    /// Orders the cases; 0 is the dataset's order
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "resume")]
+    seed: u64,
     /// Where trials run: `local`, or a runner plugin's id
     #[arg(long, value_name = "ID", default_value = LOCAL, conflicts_with = "resume")]
     runner: String,
@@ -145,7 +153,9 @@ async fn begin(
         };
         let ready = prepare(&eval, &args.allow_plugin, uses, progress)?;
         let on_machines = load_runner(&ready, scratch, progress)?;
-        let begun = begin::create(&args.runs, &ready, stop, progress).await?;
+        let policy = Policy { seed: args.seed, limits: pace::limits(&Limits::default(), &args.limit) };
+        pace::check(&ready.file.eval, &policy.limits)?;
+        let begun = begin::create(&args.runs, &ready, policy, stop, progress).await?;
         return Ok(Started { ready, begun, on_machines });
     };
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
@@ -153,7 +163,12 @@ async fn begin(
     let uses = record.runner.clone();
     let ready = prepare(&eval, &args.allow_plugin, |_| Ok(uses), progress)?;
     let on_machines = load_runner(&ready, scratch, progress)?;
-    let begun = begin::resume(run, record, &ready, stop, progress).await?;
+    let mut begun = begin::resume(run, record, &ready, stop, progress).await?;
+    // It goes on as it was begun, limits apart: what a provider admits may have changed.
+    begun.record.policy.limits = pace::limits(&begun.record.policy.limits, &args.limit);
+    begun.record.eval.limits = ready.file.eval.limits.clone();
+    begun.record.eval.capacity = ready.file.eval.capacity.clone();
+    pace::check(&begun.record.eval, &begun.record.policy.limits)?;
     Ok(Started { ready, begun, on_machines })
 }
 
@@ -213,8 +228,8 @@ async fn collect(
             shown.collecting(event);
         }
     });
-    let collected =
-        mst_coordinator::collect(run, record, runner, args.concurrency, stop, &Events(events)).await;
+    let options = Options { concurrency: args.concurrency };
+    let collected = mst_coordinator::collect(run, record, runner, options, stop, &Events(events)).await;
     let _ = showing.await;
     collected.map_err(|error| {
         Failure::because("the run broke off; what finished is kept", &error).exit(Exit::Partial)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mst_coordinator::machines::{Keep, OnMachines, Staging};
 use mst_coordinator::plan::shard_of;
 use mst_coordinator::whole::OnShards;
-use mst_coordinator::{Collected, Event, Events, Notes, Runner, Stop};
+use mst_coordinator::{Collected, Event, Events, Notes, Options, Runner, Stop};
 use mst_model::eval::Eval;
 use mst_model::ledger::{MachineState, MachineStatus};
 use mst_model::run::{Collect, Identity, RunRecord, RunnerUse, ShardEnding};
@@ -136,6 +136,7 @@ impl Bench {
             cases: set,
             eval,
             runner: RunnerUse { id: "test".to_owned(), options: BTreeMap::new(), shards },
+            policy: Default::default(),
             shards: Vec::new(),
             collect: Collect::Running,
         };
@@ -208,7 +209,8 @@ impl Bench {
         }
         let (say, mut said) = mpsc::unbounded_channel();
         let say = Events(say);
-        let collecting = mst_coordinator::collect(&run, &self.record, runner, how.concurrency, &stop, &say);
+        let options = Options { concurrency: how.concurrency };
+        let collecting = mst_coordinator::collect(&run, &self.record, runner, options, &stop, &say);
         let collected = timeout(AT_LAST, collecting).await.expect("it returns").expect("it collects");
         let took = began.elapsed();
         let events: Vec<Event> = std::iter::from_fn(|| said.try_recv().ok()).collect();

@@ -54,6 +54,7 @@ pub(crate) fn record(cases: CaseSet) -> RunRecord {
         cases,
         eval,
         runner: RunnerUse { id: "local".to_owned(), options: Default::default(), shards: 1 },
+        policy: Default::default(),
         shards: Vec::new(),
         collect: Collect::Running,
     }

@@ -1,0 +1,78 @@
+//! How a run is paced, as the command line says it.
+
+use mst_model::ServiceId;
+use mst_model::eval::Eval;
+use mst_model::limits::{Limit, Limits};
+
+use crate::error::Failure;
+
+/// One `--limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitArg {
+    server: bool,
+    name: ServiceId,
+    limit: Limit,
+}
+
+/// Reads `provider:NAME=3` (trials at a time) or `server:NAME=60/min` (starts a minute).
+pub(crate) fn limit_arg(text: &str) -> Result<LimitArg, String> {
+    let how = "write it as provider:NAME=3 (trials at a time) or server:NAME=60/min (starts a minute)";
+    let (of, number) = text.split_once('=').ok_or(how)?;
+    let (kind, name) = of.split_once(':').ok_or(how)?;
+    let server = match kind {
+        "provider" => false,
+        "server" => true,
+        _ => return Err(how.to_owned()),
+    };
+    let name = name.parse().map_err(|error: mst_model::id::IdError| error.to_string())?;
+    let (number, per_minute) = match number.strip_suffix("/min") {
+        Some(number) => (number, true),
+        None => (number, false),
+    };
+    let number: u32 = number.parse().ok().filter(|number| (1..=1_000_000).contains(number)).ok_or(how)?;
+    let limit = match per_minute {
+        false => Limit { concurrency: Some(number), starts_per_minute: None },
+        true => Limit { concurrency: None, starts_per_minute: Some(number) },
+    };
+    Ok(LimitArg { server, name, limit })
+}
+
+/// All of them together, each in place of what `before` says of the same.
+pub(crate) fn limits(before: &Limits, args: &[LimitArg]) -> Limits {
+    args.iter().fold(before.clone(), |limits, LimitArg { server, name, limit }| {
+        let mut one = Limits::default();
+        let of = if *server { &mut one.servers } else { &mut one.providers };
+        of.insert(name.clone(), *limit);
+        limits.with(&one)
+    })
+}
+
+/// Holds them to the eval: what nobody talks to can't be limited.
+pub(crate) fn check(eval: &Eval, limits: &Limits) -> Result<(), Failure> {
+    let problems = eval.limit_problems(limits);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::problems("`--limit` does not fit the eval", &problems))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_a_time_and_a_minute_stand_side_by_side() {
+        let read = |text| limit_arg(text).expect("reads");
+        let args =
+            ["provider:models=3", "provider:models=60/min", "server:db=1", "provider:models=4"].map(read);
+        let limits = limits(&Limits::default(), &args);
+        let models = limits.providers.values().next().expect("one");
+        assert_eq!((models.concurrency, models.starts_per_minute), (Some(4), Some(60)));
+        assert_eq!(limits.servers.len(), 1);
+        for wrong in
+            ["models=3", "provider:models", "host:x=3", "provider:X=3", "provider:x=0", "provider:x=3/s"]
+        {
+            assert!(limit_arg(wrong).is_err(), "`{wrong}`");
+        }
+    }
+}
