@@ -134,7 +134,7 @@ fn plugins_that_are_unknown_or_of_another_kind() {
     ");
     insta::assert_snapshot!(said(|eval| eval.set("judges.0.plugin", json!("acme/judge/tone"))), @"
     error: there is no plugin `acme/judge/tone`
-    hint: a plugin that is not mst's own must be allowed: `--allow-plugin FILE.wasm`
+    hint: a plugin that is not mst's own is added first: `mst plugin add FILE.wasm`
     ");
     insta::assert_snapshot!(said(|eval| eval.set("judges.0.plugin", json!("mst/dataset/jsonl"))), @"
     error: the eval `eval.yaml` is not valid

@@ -20,7 +20,7 @@ fn help(space: &Space, command: &[&str], text: &mut String) {
 fn the_whole_of_help() {
     let mut text = String::new();
     help(&Space::new(), &[], &mut text);
-    insta::assert_snapshot!(text, @"
+    insta::assert_snapshot!(text, @r"
     $ mst --help
     Evals of LLM agents whose runners, datasets and judges are WebAssembly components
 
@@ -102,9 +102,8 @@ fn the_whole_of_help() {
               
               [default: never]
 
-          --allow-plugin <FILE>
-              Let the eval use the plugin in this file; it runs sandboxed, with what its manifest asks
-              for (`mst plugin inspect FILE` shows it)
+          --lock <FILE>
+              The lock that says which plugins may be used; mst.lock beside the eval where absent
 
           --json
               Print events and the summary as JSON, one object a line
@@ -215,9 +214,10 @@ fn the_whole_of_help() {
       <RUN>  The run: its name, or its directory
 
     Options:
-          --runs <DIR>           Where runs are kept [default: runs]
-          --allow-plugin <FILE>  The file of the run's runner, where it is not one of mst's own
-      -h, --help                 Print help
+          --runs <DIR>   Where runs are kept [default: runs]
+          --lock <FILE>  The lock that pins the run's runner; mst.lock beside the run's eval where
+                         absent
+      -h, --help         Print help
 
     $ mst plugin --help
     Build and look into plugins
@@ -227,6 +227,10 @@ fn the_whole_of_help() {
     Commands:
       build    Compile a plugin and put its manifest into it
       inspect  Print all that a plugin is and may do; none of its code runs
+      add      Let evals use a plugin, after a look at all that it asks for
+      grant    Grant a plugin what it asks for
+      revoke   Take back what was granted to a plugin, or the plugin itself
+      list     List the plugins that evals can use
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -251,11 +255,70 @@ fn the_whole_of_help() {
     Usage: mst plugin inspect [OPTIONS] <PLUGIN>
 
     Arguments:
-      <PLUGIN>  A plugin's file, or the id of a first-party plugin
+      <PLUGIN>  A plugin's file, or the id of a first-party plugin or of one in the lock
 
     Options:
-          --json  Print it as JSON
-      -h, --help  Print help
+          --lock <FILE>    The lock [default: mst.lock]
+          --json           Print it as JSON
+          --markdown       Print it as Markdown, for a pull request
+          --policy <FILE>  Say what this policy would refuse, in place of those that bind here
+      -h, --help           Print help
+
+    $ mst plugin add --help
+    Let evals use a plugin, after a look at all that it asks for
+
+    Usage: mst plugin add [OPTIONS] <SOURCE>
+
+    Arguments:
+      <SOURCE>  The plugin's file
+
+    Options:
+          --grant <KEY>...    What to grant, without being asked: requests by their keys, as
+                              exec:create; `all`; or `none`
+          --bind <KEY=VALUE>  Where a directory is, or where a secret comes from: dir:NAME=PATH,
+                              secret:NAME=env:VARIABLE, secret:NAME=file:PATH,
+                              secret:NAME=command:PROGRAM ARGUMENTS
+          --lock <FILE>       The lock [default: mst.lock]
+      -h, --help              Print help
+
+    $ mst plugin grant --help
+    Grant a plugin what it asks for
+
+    Usage: mst plugin grant [OPTIONS] <PLUGIN> [KEY]...
+
+    Arguments:
+      <PLUGIN>  The plugin's id
+      [KEY]...  The requests to grant, as exec:create
+
+    Options:
+          --bind <KEY=VALUE>  Where a directory is, or where a secret comes from: dir:NAME=PATH,
+                              secret:NAME=env:VARIABLE, secret:NAME=file:PATH,
+                              secret:NAME=command:PROGRAM ARGUMENTS
+          --lock <FILE>       The lock [default: mst.lock]
+      -h, --help              Print help
+
+    $ mst plugin revoke --help
+    Take back what was granted to a plugin, or the plugin itself
+
+    Usage: mst plugin revoke [OPTIONS] <PLUGIN> [KEY]...
+
+    Arguments:
+      <PLUGIN>  The plugin's id
+      [KEY]...  The requests to refuse from now on; where absent, the plugin is taken out of the lock
+
+    Options:
+          --lock <FILE>  The lock [default: mst.lock]
+      -h, --help         Print help
+
+    $ mst plugin list --help
+    List the plugins that evals can use
+
+    Usage: mst plugin list [OPTIONS]
+
+    Options:
+          --json         Print them as JSON
+          --lock <FILE>  The lock [default: mst.lock]
+      -h, --help         Print help
 
     $ mst schema --help
     Print a JSON Schema

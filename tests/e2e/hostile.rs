@@ -33,8 +33,8 @@ fn run_within(
         .cases(["a", "b"].map(case))
         .set("deadlines", json!({"scoring": scoring}))
         .write(space);
-    let output =
-        space.mst(["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()]);
+    space.add(file);
+    let output = space.mst(["run", "eval.yaml"]);
     let run = space.run();
     run.assert_whole();
     for case in ["a", "b"] {
@@ -352,7 +352,8 @@ fn evidence_is_what_the_trial_left() {
         .client("printf 'caf\\303\\251'; echo err >&2; mkdir out; echo file > out/f")
         .judges(json!([hostile("echo-evidence", json!({}))]))
         .write(&space);
-    space.mst(["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()]).exits(0);
+    space.add(file);
+    space.mst(["run", "eval.yaml"]).exits(0);
     insta::assert_snapshot!(reason(&space.run(), "echo-evidence"), @"
     entry files/out/f 5 5
     entry report 5 5

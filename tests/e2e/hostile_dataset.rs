@@ -15,7 +15,8 @@ fn eval(options: Value) -> Eval {
 
 fn run(file: &Path, space: &Space, options: Value) -> Output {
     eval(options).write(space);
-    space.mst(["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()])
+    space.add(file);
+    space.mst(["run", "eval.yaml"])
 }
 
 /// It is refused with 105, and nothing is left.
@@ -133,8 +134,9 @@ fn wicked_ids_stay_inside_the_run() {
     assert_eq!(run.trials(), 26);
     let root = space.dir().parent().expect("a root").to_owned();
     for path in files_below(&root) {
-        let inside = [run.dir().to_owned(), space.path("eval.yaml"), space.path("cases.jsonl")];
-        assert!(inside.iter().any(|place| path.starts_with(place)), "{} is outside", path.display());
+        let ours = ["eval.yaml", "cases.jsonl", "mst.lock"].map(|name| space.path(name));
+        let mut inside = ours.into_iter().chain([run.dir().to_owned()]);
+        assert!(inside.any(|place| path.starts_with(place)), "{} is outside", path.display());
     }
     // One component each, and no two that a file system could hold to be one.
     let mut names: Vec<String> = fs::read_dir(run.dir().join("trials"))
@@ -217,8 +219,8 @@ fn of_a_directory_it_sees_nothing_beside_it() {
 fn interrupted(file: &Path, behaviour: &str, ready: impl Fn(&Space) -> bool) {
     let space = Space::new();
     eval(json!({"behaviour": behaviour})).write(&space);
-    let args = ["run".as_ref(), "eval.yaml".as_ref(), "--allow-plugin".as_ref(), file.as_os_str()];
-    let mut running = Running::start(&space, space.command(args));
+    space.add(file);
+    let mut running = Running::start(&space, space.command(["run", "eval.yaml"]));
     wait_until("the reading of cases", || ready(&space));
     running.signal(Signal::INT);
     wait_until("the end", || running.ended());

@@ -17,8 +17,9 @@ fn space() -> Space {
 }
 
 fn command(space: &Space, runner: &Path, more: &[&str]) -> Command {
-    let mut command = space.command(["run", "eval.yaml", "--runner", "example/runner/dir", "--allow-plugin"]);
-    command.arg(runner).args(["--runner-option", "base=machines"]).args(more);
+    space.add(runner);
+    let mut command = space.command(["run", "eval.yaml", "--runner", "example/runner/dir"]);
+    command.args(["--runner-option", "base=machines"]).args(more);
     command
 }
 
@@ -118,14 +119,9 @@ fn what_the_command_line_asks_of_a_runner_is_checked_before_anything_is_made() {
     let runner = need!(example("dir-runner"));
     let space = space();
     eval(1).write(&space);
+    space.add(runner);
     let said = |args: &[&str]| {
-        let mut command = space.command(["run", "eval.yaml", "--allow-plugin"]);
-        let output = space
-            .finish({
-                command.arg(runner).args(args);
-                command
-            })
-            .exits(105);
+        let output = space.mst([&["run", "eval.yaml"], args].concat()).exits(105);
         assert!(space.runs().is_empty());
         output.stderr
     };
@@ -183,13 +179,7 @@ fn a_machine_that_is_lost_loses_its_own_trials_and_resume_brings_them() {
     // The lost machine could still be asked to go: nothing is left.
     assert_eq!(machines(&space), [""; 0]);
 
-    let mut resume = space.command(["run", "--resume", &there.name(), "--allow-plugin"]);
-    let output = space
-        .finish({
-            resume.arg(runner);
-            resume
-        })
-        .exits(0);
+    let output = space.mst(["run", "--resume", &there.name()]).exits(0);
     assert_eq!(output.stderr.matches("\ncollect ").count(), 8 - kept, "{output}");
     there.assert_whole();
     assert_eq!(there.trials(), 8);
@@ -227,25 +217,13 @@ fn after_kill_9_what_is_left_is_listed_reaped_and_the_run_resumed() {
         .collect();
     assert_eq!(names.len(), 2);
     assert!(left.iter().all(|name| names.contains(&name.as_str())), "{left:?} {names:?}");
-    let mut reap = space.command(["machines", "reap", &there.name(), "--allow-plugin"]);
-    let output = space
-        .finish({
-            reap.arg(runner);
-            reap
-        })
-        .exits(0);
+    let output = space.mst(["machines", "reap", &there.name()]).exits(0);
     assert_eq!(output.stderr.matches(": removed").count(), 2, "{output}");
     assert_eq!(machines(&space), ["mst-other"]);
     assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
 
     space.write("gate/go", "");
-    let mut resume = space.command(["run", "--resume", &there.name(), "--allow-plugin"]);
-    space
-        .finish({
-            resume.arg(runner);
-            resume
-        })
-        .exits(0);
+    space.mst(["run", "--resume", &there.name()]).exits(0);
     there.assert_whole();
     assert_eq!(there.trials(), 4);
     assert_eq!(machines(&space), ["mst-other"]);
@@ -294,13 +272,7 @@ fn machines_are_kept_where_that_was_asked_for() {
     assert_eq!(ledger(&space).last().expect("a line").1, "kept");
     let listed = space.mst(["machines", "list"]).exits(0);
     assert!(listed.stdout.contains("kept: it was asked for"), "{listed}");
-    let mut reap = space.command(["machines", "reap", &space.run().name(), "--allow-plugin"]);
-    space
-        .finish({
-            reap.arg(runner);
-            reap
-        })
-        .exits(0);
+    space.mst(["machines", "reap", &space.run().name()]).exits(0);
     assert_eq!(machines(&space), [""; 0]);
 }
 
@@ -312,13 +284,7 @@ fn a_run_that_asks_something_else_is_not_resumed() {
     run(&space, runner, &[]).exits(0);
     let name = space.run().name();
     eval(3).set("trials", json!(2)).write(&space);
-    let mut resume = space.command(["run", "--resume", &name, "--allow-plugin"]);
-    let output = space
-        .finish({
-            resume.arg(runner);
-            resume
-        })
-        .exits(105);
+    let output = space.mst(["run", "--resume", &name]).exits(105);
     insta::assert_snapshot!(output.said(), @"
     error: the run `[RUN]` asked something else
       - the eval changed in `trials`

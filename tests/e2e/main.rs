@@ -12,6 +12,7 @@ mod client;
 mod config;
 mod dataset;
 mod docker;
+mod grants;
 mod help;
 mod hostile;
 mod hostile_dataset;

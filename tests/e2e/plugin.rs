@@ -16,7 +16,7 @@ fn page(id: &str) -> String {
 
 #[test]
 fn the_page_of_the_dataset_jsonl() {
-    insta::assert_snapshot!(page("mst/dataset/jsonl"), @"
+    insta::assert_snapshot!(page("mst/dataset/jsonl"), @r"
     mst/dataset/jsonl 0.1.0
     Cases from a file of JSON objects: one a line (JSONL) or one array, either of them also gzipped.
 
@@ -25,7 +25,7 @@ fn the_page_of_the_dataset_jsonl() {
     license   Apache-2.0
 
     Asks for
-      dir `data`, read
+      dir:data, read
           ! reads the path in your option `path`
 
     Options
@@ -111,7 +111,7 @@ fn the_page_of_the_judge_command() {
     license   Apache-2.0
 
     Asks for
-      workspace `check`, in a copy of the trial's workspace, on the machine that grades
+      workspace:check, in a copy of the trial's workspace, on the machine that grades
           {command:option(command)}
           at most 1h, and 1 MiB of each output
           ! the user's own command, run as you: your option `command`
@@ -142,23 +142,115 @@ fn the_page_of_the_judge_command() {
 }
 
 #[test]
+fn the_page_of_the_runner_docker() {
+    insta::assert_snapshot!(page("mst/runner/docker"), @r"
+    mst/runner/docker 0.1.0
+    A container for each shard, by the CLI of docker or podman.
+
+    world     machine-runner, of mst:plugin@0.1.0
+    file      [DIGEST], [SIZE] bytes
+    license   Apache-2.0
+    shards    at most 256
+    ports     none
+
+    Asks for
+      for every command below
+          ! speaks to a container engine: who may do that is as good as root on its host
+          ! your environment's `CONTAINER_HOST`, `DOCKER_CERT_PATH`, `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`, `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
+      exec:image, on this machine, as you
+          {engine:enum(docker|podman)} image inspect --format={{{{.Config.User}}}} {option(image)}
+          at most 1m, and 1 MiB of each output
+      exec:pull, on this machine, as you
+          {engine:enum(docker|podman)} pull --quiet [--platform={option(platform)}] {option(image)}
+          at most 30m, and 1 MiB of each output
+      exec:create, on this machine, as you
+          {engine:enum(docker|podman)} run --detach --init --pull=never --user=0 --name={machine} --label=mst.run={run} --label=mst.machine={machine} --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges [--memory={option(memory)}] [--cpus={option(cpus)}] [--network={option(network)}] [--platform={option(platform)}] --entrypoint=sleep {option(image)} 2147483647
+          at most 5m, and 1 MiB of each output
+          ! opens the container to this machine: `--network`
+      exec:container, on this machine, as you
+          {engine:enum(docker|podman)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}' {machine}
+          at most 1m, and 1 MiB of each output
+      exec:id, on this machine, as you
+          {engine:enum(docker|podman)} exec --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?/)} {machine} id {which:enum(-u|-g)}
+          at most 1m, and 1 MiB of each output
+          ! free text from the plugin: `user`
+      exec:destroy, on this machine, as you
+          {engine:enum(docker|podman)} rm --force --volumes {machine}
+          at most 2m, and 1 MiB of each output
+      exec:list, on this machine, as you
+          {engine:enum(docker|podman)} ps --all --filter=label=mst.run={run} --format={{{{.Names}}}}
+          at most 1m, and 1 MiB of each output
+      exec:exec, on this machine, as you
+          {engine:enum(docker|podman)} exec --interactive [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?/)}] {machine} {command...}
+          at most 7days, and 1 MiB of each output
+          ! free text from the plugin: `user`
+      exec:make-dir, on this machine, as you
+          {engine:enum(docker|podman)} exec --user=0 {machine} mkdir -p {target:machine-path}
+          at most 1m, and 1 MiB of each output
+      exec:own, on this machine, as you
+          {engine:enum(docker|podman)} exec --user=0 {machine} chown -hR {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
+          at most 5m, and 1 MiB of each output
+          ! free text from the plugin: `owner`
+      exec:copy-to, on this machine, as you
+          {engine:enum(docker|podman)} cp {source:host-dir}/. {machine}:{target:machine-path}
+          at most 1h, and 1 MiB of each output
+          ! the path of a directory of the host's
+      exec:copy-from, on this machine, as you
+          {engine:enum(docker|podman)} cp {machine}:{source:machine-path}/. {target:host-dir}
+          at most 1h, and 1 MiB of each output
+          ! the path of a directory of the host's
+
+    Options
+      cpus      number            The most processors of a machine, as `2` or `0.5`.
+      engine    string            The program that makes them. It finds its engine as it does for you: by its own configuration and `DOCKER_HOST`, `DOCKER_CONTEXT` or `CONTAINER_HOST`.
+      image     string, required  What the machines are made from, as `debian:12` or `registry.example/worker@sha256:…`. Pulled where it is not here. It needs `sleep`, `mkdir` and whatever the client needs; where its user is not root,…
+      memory    string            The most memory of a machine, as `512m` or `4g`.
+      network   string            The network of the machines, as `none`; the engine's own default where it is not set. `host` and `container:NAME` open a machine to what is there.
+      platform  string            The platform of the image, as `linux/arm64`.
+      user      string            Whom the worker and the client run as, a name of the image's or a number, as `agent` or `1000:1000`; the image's own user where it is not set.
+
+    Imports
+      mst:plugin/log@0.1.0            progress
+      mst:plugin/types@0.1.0
+      mst:plugin/commands@0.1.0
+      mst:plugin/process@0.1.0        run, start
+      wasi:io/error@0.2.6
+      wasi:io/streams@0.2.6           output-stream.check-write, output-stream.write, output-stream.blocking-write-and-flush, output-stream.blocking-flush
+      wasi:cli/environment@0.2.6      get-environment
+      wasi:cli/exit@0.2.6             exit
+      wasi:cli/stdin@0.2.6            get-stdin
+      wasi:cli/stdout@0.2.6           get-stdout
+      wasi:cli/stderr@0.2.6           get-stderr
+      wasi:clocks/wall-clock@0.2.6
+      wasi:filesystem/types@0.2.6     descriptor.write-via-stream, descriptor.append-via-stream, descriptor.get-type, descriptor.stat, filesystem-error-code
+      wasi:filesystem/preopens@0.2.6  get-directories
+
+    Exports
+      mst:plugin/machine@0.1.0  create-machine, destroy-machine, list-machines
+      mst:plugin/channel@0.1.0  run-command, copy-to, copy-from, forward-port
+    ");
+}
+
+#[test]
 fn as_json_a_page_says_what_it_asks_for() {
     let space = Space::new();
     let asks = |id: &str| {
         let page = space.mst(["plugin", "inspect", id, "--json"]).exits(0).json();
-        json!({"world": page["world"], "contract": page["contract"], "dirs": page["dirs"], "commands": page["commands"]})
+        json!({"world": page["world"], "contract": page["contract"], "requests": page["requests"]})
     };
     let all = json!([asks("mst/dataset/jsonl"), asks("mst/judge/text"), asks("mst/judge/command")]);
     insta::assert_snapshot!(format!("{all:#}"), @r#"
     [
       {
-        "commands": [],
         "contract": "0.1.0",
-        "dirs": [
+        "requests": [
           {
-            "access": "read",
-            "name": "data",
-            "option": "path",
+            "key": "dir:data",
+            "request": {
+              "access": "read",
+              "name": "data",
+              "option": "path"
+            },
             "risks": [
               "reads the path in your option `path`"
             ]
@@ -167,30 +259,30 @@ fn as_json_a_page_says_what_it_asks_for() {
         "world": "dataset"
       },
       {
-        "commands": [],
         "contract": "0.1.0",
-        "dirs": [],
+        "requests": [],
         "world": "judge"
       },
       {
-        "commands": [
+        "contract": "0.1.0",
+        "requests": [
           {
-            "argv": [
-              "{command:option(command)}"
-            ],
-            "env": [],
-            "id": "check",
-            "max_output_bytes": 1048576,
-            "place": "workspace",
+            "key": "workspace:check",
+            "request": {
+              "argv": [
+                "{command:option(command)}"
+              ],
+              "env": [],
+              "id": "check",
+              "max_output_bytes": 1048576,
+              "stdin": "none",
+              "timeout": "1h"
+            },
             "risks": [
               "the user's own command, run as you: your option `command`"
-            ],
-            "stdin": "none",
-            "timeout": "1h"
+            ]
           }
         ],
-        "contract": "0.1.0",
-        "dirs": [],
         "world": "judge"
       }
     ]
@@ -214,18 +306,18 @@ fn inspecting_runs_nothing() {
     let space = Space::new();
     let output = space.mst(["plugin".as_ref(), "inspect".as_ref(), file.as_os_str()]).exits(0);
     assert_eq!(output.stderr, "");
-    assert!(output.stdout.contains("\n  workspace `sleep`, "), "{output}");
+    assert!(output.stdout.contains("\n  workspace:sleep, "), "{output}");
 }
 
-/// Refused by both who looks at it and who would run it, in the same words.
+/// Refused by both who looks at it and who would use it, in the same words.
 #[track_caller]
 fn refused(name: &str, bytes: impl AsRef<[u8]>) -> String {
     let space = Space::new();
     space.write(name, bytes);
     let inspected = space.mst(["plugin", "inspect", name]).exits(105);
-    Eval::new().set("judges.0.plugin", json!("acme/judge/tone")).write(&space);
-    let ran = space.mst(["run", "eval.yaml", "--allow-plugin", name]).exits(105);
-    assert_eq!((ran.stdout.as_str(), &ran.stderr), ("", &inspected.stderr));
+    let added = space.mst(["plugin", "add", name, "--grant", "all"]).exits(105);
+    assert_eq!((added.stdout.as_str(), &added.stderr), ("", &inspected.stderr));
+    assert!(!space.path("mst.lock").exists());
     assert!(!space.path("runs").exists());
     inspected.stderr
 }
@@ -380,17 +472,17 @@ fn the_name_of_a_first_party_plugin_is_nobody_elses() {
     let space = Space::new();
     space.write("text.wasm", wasm::first_party("mst.judge.text.wasm"));
     Eval::new().write(&space);
-    insta::assert_snapshot!(space.mst(["run", "eval.yaml", "--allow-plugin", "text.wasm"]).exits(105), @"
+    insta::assert_snapshot!(space.mst(["plugin", "add", "text.wasm", "--grant", "all"]).exits(105), @"
     exit 105
     -- stderr
-    error: `text.wasm` says that it is `mst/judge/text`, a first-party plugin
-    hint: build it with an id of your own organisation
+    error: `text.wasm` says that it is `mst/judge/text`, a plugin of mst's own
+    hint: mst's own need not be added; build another with an id of your own organisation
     ");
-    assert!(!space.path("runs").exists());
+    assert!(!space.path("mst.lock").exists());
 }
 
 #[test]
-fn a_plugin_of_ones_own_is_allowed_by_its_file() {
+fn a_plugin_of_ones_own_is_added_first() {
     let space = Space::new();
     let text = wasm::first_party("mst.judge.text.wasm");
     let mut manifest = wasm::manifest(&text);
@@ -399,18 +491,13 @@ fn a_plugin_of_ones_own_is_allowed_by_its_file() {
     space.write("tone.wasm", &own);
     let eval = Eval::new().set("judges.0.plugin", json!("acme/judge/tone"));
     eval.run(&space).exits(105);
-    space.mst(["run", "eval.yaml", "--allow-plugin", "tone.wasm"]).exits(0);
+    space.add(&space.path("tone.wasm"));
+    space.mst(["run", "eval.yaml"]).exits(0);
     let plugins = space.run().record()["plugins"].clone();
     assert_eq!(
         plugins[1],
         json!({"id": "acme/judge/tone", "version": "0.1.0", "sha256": crate::support::sha256(&own)})
     );
-    let twice = space.mst(["run", "eval.yaml", "--allow-plugin", "tone.wasm", "--allow-plugin", "tone.wasm"]);
-    insta::assert_snapshot!(twice.exits(105), @"
-    exit 105
-    -- stderr
-    error: two of the allowed plugins are `acme/judge/tone`
-    ");
 }
 
 #[test]

@@ -10,7 +10,8 @@ fn run(space: &Space, behaviour: &str, shards: &str) -> Option<Output> {
     Eval::new().client("cat").cases((0..6).map(|n| case(&n.to_string()))).write(space);
     let mut command =
         space.command(["run", "eval.yaml", "--runner", "test/runner/shard", "--shards", shards]);
-    command.arg("--allow-plugin").arg(runner).args(["--runner-option", "base=shards"]);
+    space.add(runner);
+    command.args(["--runner-option", "base=shards"]);
     Some(space.finish({
         command.args(["--runner-option", &format!("behaviour={behaviour}")]);
         command

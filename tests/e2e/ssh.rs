@@ -85,16 +85,8 @@ fn shards_over_ssh_give_what_one_process_gives() {
         format!("identity={}", space.text("user")),
         format!("known_hosts={}", space.text("known_hosts")),
     ];
-    let mut command = space.command([
-        "run",
-        "eval.yaml",
-        "--runner",
-        "example/runner/ssh",
-        "--shards",
-        "2",
-        "--allow-plugin",
-    ]);
-    command.arg(runner);
+    space.add(runner);
+    let mut command = space.command(["run", "eval.yaml", "--runner", "example/runner/ssh", "--shards", "2"]);
     for option in &options {
         command.args(["--runner-option", option]);
     }

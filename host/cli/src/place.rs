@@ -20,6 +20,15 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
     Some(base.join("mst").join("components"))
 }
 
+/// Where the user's configuration is.
+pub(crate) fn config_dir() -> Option<PathBuf> {
+    let named = var("XDG_CONFIG_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.or_else(|| {
+        let home = PathBuf::from(var("HOME")?);
+        home.is_absolute().then(|| home.join(".config"))
+    })
+}
+
 /// Where programs are looked for.
 pub(crate) fn path() -> String {
     var("PATH").unwrap_or_else(|| "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned())

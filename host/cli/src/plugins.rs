@@ -1,18 +1,22 @@
-//! Which plugins there are: the first-party ones, and those that the command line allows.
+//! Which plugins there are: the first-party ones, and those that the lock pins.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use mst_model::PluginId;
 use mst_model::schema::near;
-use mst_plugin::{Granted, Manifest, PluginFile};
+use mst_plugin::{Granted, LockError, Manifest, PluginFile, Policy};
 
 use crate::error::Failure;
+use crate::lockfile::LockFile;
+use crate::policies;
 
 /// The largest component that is read.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// The organisation whose plugins are built in. Nobody else's plugin may bear its name.
+const OWN: &str = "mst/";
 
 /// The first-party plugins, as `plugins/dist` has them.
 const FIRST_PARTY: [(&str, &[u8]); 4] = [
@@ -26,7 +30,6 @@ const FIRST_PARTY: [(&str, &[u8]); 4] = [
 #[derive(Clone)]
 pub(crate) struct Plugin {
     pub(crate) file: PluginFile,
-    #[expect(dead_code, reason = "the sandbox still goes by the manifest alone")]
     pub(crate) granted: Arc<Granted>,
 }
 
@@ -38,58 +41,106 @@ impl Plugin {
 
 /// The plugins that an eval may name.
 pub(crate) struct Plugins {
-    allowed: BTreeMap<PluginId, PluginFile>,
+    lock: LockFile,
+    policy: Policy,
 }
 
 impl Plugins {
-    /// The first-party plugins and those of the files `allowed`.
-    pub(crate) fn new(allowed: &[PathBuf]) -> Result<Plugins, Failure> {
-        let mut plugins = Plugins { allowed: BTreeMap::new() };
-        for path in allowed {
-            let file = read(path)?;
-            let id = file.manifest().id.clone();
-            if FIRST_PARTY.iter().any(|(known, _)| *known == id.as_str()) {
-                return Err(Failure::new(format!(
-                    "`{}` says that it is `{id}`, a first-party plugin",
-                    path.display()
-                ))
-                .hint("build it with an id of your own organisation"));
-            }
-            if plugins.allowed.insert(id.clone(), file).is_some() {
-                return Err(Failure::new(format!("two of the allowed plugins are `{id}`")));
-            }
-        }
-        Ok(plugins)
+    /// The first-party plugins and those of the lock, as far as the policies here admit them.
+    pub(crate) fn new(lock: LockFile) -> Result<Plugins, Failure> {
+        let policy = policies::found(lock.dir())?;
+        Ok(Plugins { lock, policy })
     }
 
     /// The plugin of this id.
     pub(crate) fn get(&self, id: &PluginId) -> Result<Plugin, Failure> {
-        let all = |file: PluginFile| {
-            let granted = Arc::new(Granted::all(Arc::new(file.manifest().clone())));
-            Plugin { file, granted }
+        let (file, granted) = match first_party(id.as_str()) {
+            Some(file) => {
+                let file = file?;
+                let granted = Granted::all(Arc::new(file.manifest().clone()));
+                (file, granted)
+            }
+            None => self.pinned(id)?,
         };
-        if let Some(file) = self.allowed.get(id) {
-            return Ok(all(file.clone()));
+        if let Some(rule) = self.policy.refuses_plugin(id) {
+            return Err(Failure::new(rule).hint("whoever keeps the policy can change it"));
         }
-        if let Some(file) = first_party(id.as_str()) {
-            return file.map(all);
-        }
-        let known =
-            FIRST_PARTY.iter().map(|(known, _)| *known).chain(self.allowed.keys().map(PluginId::as_str));
+        let refused = self.policy.refused(file.manifest());
+        Ok(Plugin { file, granted: Arc::new(granted.refused(refused)) })
+    }
+
+    /// What the lock pins, where the file still is that.
+    fn pinned(&self, id: &PluginId) -> Result<(PluginFile, Granted), Failure> {
+        let Some(pinned) = self.lock.lock.get(id) else { return Err(self.unknown(id)) };
+        let path = pinned.file(self.lock.dir());
+        let file = read(&path)?;
+        let granted =
+            pinned.granted(&file, self.lock.dir()).map_err(|error| changed(&error, &path, &self.lock))?;
+        Ok((
+            file,
+            match self.lock.argument() {
+                Some(lock) => granted.in_lock(lock.to_owned()),
+                None => granted,
+            },
+        ))
+    }
+
+    fn unknown(&self, id: &PluginId) -> Failure {
+        let pinned = self.lock.lock.plugins().map(|plugin| plugin.id.as_str());
+        let known = FIRST_PARTY.iter().map(|(known, _)| *known).chain(pinned);
         let hint = match near(id.as_str(), known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "a plugin that is not mst's own must be allowed: `--allow-plugin FILE.wasm`".to_owned(),
+            None => format!(
+                "a plugin that is not mst's own is added first: `mst plugin add FILE.wasm{}`",
+                lock_argument(&self.lock)
+            ),
         };
-        Err(Failure::new(format!("there is no plugin `{id}`")).hint(hint))
+        Failure::new(format!("there is no plugin `{id}`")).hint(hint)
     }
 }
 
-fn first_party(id: &str) -> Option<Result<PluginFile, Failure>> {
+/// ` --lock PATH`, where a command has to say it.
+pub(crate) fn lock_argument(lock: &LockFile) -> String {
+    lock.argument().map(|path| format!(" --lock {}", path.display())).unwrap_or_default()
+}
+
+/// What to tell of a file that is another one than was pinned.
+pub(crate) fn changed(error: &LockError, path: &Path, lock: &LockFile) -> Failure {
+    let failure = Failure::from_error(error);
+    match error {
+        LockError::Digest { id, found, pinned } => {
+            let mut failure = Failure::new(format!("the plugin `{id}` is not the one that was granted"));
+            failure.causes = vec![
+                format!("`{}` has {found}", path.display()),
+                format!("`{}` pins {pinned}", lock.path().display()),
+            ];
+            failure.hint(format!(
+                "bring back the file; or `mst plugin add {}{}` shows what the new one asks for, and pins it",
+                path.display(),
+                lock_argument(lock)
+            ))
+        }
+        _ => failure.hint_if(error.hint()),
+    }
+}
+
+/// Whether a stranger's plugin may not bear this id.
+pub(crate) fn is_own(id: &PluginId) -> bool {
+    id.as_str().starts_with(OWN)
+}
+
+/// A first-party plugin, where the id is one's.
+pub(crate) fn first_party(id: &str) -> Option<Result<PluginFile, Failure>> {
     let (_, bytes) = FIRST_PARTY.iter().find(|(known, _)| *known == id)?;
     Some(
         PluginFile::read(bytes.to_vec())
             .map_err(|error| Failure::because(format!("the plugin `{id}` in this mst is damaged"), &error)),
     )
+}
+
+/// All first-party plugins.
+pub(crate) fn all_first_party() -> Result<Vec<PluginFile>, Failure> {
+    FIRST_PARTY.iter().filter_map(|(id, _)| first_party(id)).collect()
 }
 
 /// The first-party runners.
@@ -98,14 +149,25 @@ pub(crate) fn first_party_runners() -> Result<Vec<PluginFile>, Failure> {
     runners.filter_map(|(id, _)| first_party(id)).collect()
 }
 
-/// The plugin of a file, or a first-party plugin by its id.
-pub(crate) fn find(name: &str) -> Result<PluginFile, Failure> {
+/// The plugin of a file, or by its id a first-party plugin or one of the lock.
+pub(crate) fn find(name: &str, lock: &LockFile) -> Result<PluginFile, Failure> {
     if let Some(file) = first_party(name) {
         return file;
     }
     let path = Path::new(name);
-    if name.parse::<PluginId>().is_ok() && !path.exists() {
-        let known: Vec<String> = FIRST_PARTY.iter().map(|(known, _)| format!("`{known}`")).collect();
+    if !path.exists()
+        && let Ok(id) = name.parse::<PluginId>()
+    {
+        if let Some(pinned) = lock.lock.get(&id) {
+            return read(&pinned.file(lock.dir()));
+        }
+        let pinned = lock.lock.plugins().map(|plugin| plugin.id.as_str());
+        let known: Vec<String> = FIRST_PARTY
+            .iter()
+            .map(|(known, _)| *known)
+            .chain(pinned)
+            .map(|known| format!("`{known}`"))
+            .collect();
         return Err(Failure::new(format!("there is no plugin `{name}`"))
             .hint(format!("known ids are {}; a file is named by its path", known.join(", "))));
     }

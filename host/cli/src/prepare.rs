@@ -1,7 +1,7 @@
 //! Everything that a run needs, found and checked before anything is made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use mst_model::eval::Eval;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::config::{self, EvalFile};
 use crate::error::Failure;
 use crate::judge::ComponentJudge;
+use crate::lockfile::LockFile;
 use crate::place;
 use crate::plugins::{Plugin, Plugins};
 use crate::runners::{self, Chosen};
@@ -39,14 +40,15 @@ pub(crate) fn sandbox() -> Result<Sandbox, Failure> {
 
 pub(crate) fn prepare(
     eval: &Path,
-    allowed: &[PathBuf],
+    lock: Option<&Path>,
     runner: impl FnOnce(&Plugins) -> Result<RunnerUse, Failure>,
     progress: &Arc<Progress>,
 ) -> Result<Ready, Failure> {
     let file = config::read(eval)?;
-    let plugins = Plugins::new(allowed)?;
+    let plugins = Plugins::new(LockFile::beside(eval, lock)?)?;
     let dataset = plugins.get(&file.eval.dataset.plugin)?;
     check_options("dataset.options", &dataset, &file.eval.dataset.options)?;
+    check_dirs(&dataset, &file.eval.dataset.options)?;
     let mut judge_plugins = Vec::new();
     for (at, judge) in file.eval.judges.iter().enumerate() {
         let plugin = plugins.get(&judge.plugin)?;
@@ -90,6 +92,20 @@ fn check_options(at: &str, plugin: &Plugin, options: &Map<String, Value>) -> Res
     }
     Err(Failure::problems(format!("`{at}` does not fit the plugin `{id}`"), &problems)
         .hint(format!("`mst plugin inspect {id}` shows the options")))
+}
+
+/// Naming a path is the grant to read it; what a policy refuses, or what is more than reading, is
+/// refused all the same.
+fn check_dirs(plugin: &Plugin, options: &Map<String, Value>) -> Result<(), Failure> {
+    for dir in &plugin.manifest().dirs {
+        let named = dir.option.as_ref().is_some_and(|option| options.contains_key(option));
+        if named && let Err(refusal) = plugin.granted.dir(&dir.name, dir.access) {
+            let id = &plugin.manifest().id;
+            return Err(Failure::new(format!("`{id}` may not see the directory `{}`: {refusal}", dir.name))
+                .hint_if(refusal.command.map(|command| format!("`{command}` grants it"))));
+        }
+    }
+    Ok(())
 }
 
 /// The values of the variables that clients are to get from this environment.

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::legible::{listed, shown};
+use crate::legible::{is_deceptive, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{Access, Capability, CommandTemplate, Dir, Http, Key, Secret, quoted};
 
@@ -290,6 +291,46 @@ fn not_asked<'a>(what: &str, known: impl Iterator<Item = &'a str>) -> Refusal {
         known => format!("its manifest has no {what}, only {known}"),
     };
     Refusal { rule, key: None, command: None }
+}
+
+impl Bindings {
+    /// With relative paths led from the lock's directory.
+    pub fn seen_from(&self, lock_dir: &Path) -> Bindings {
+        let dirs = self.dirs.iter().map(|(name, path)| (name.clone(), lock_dir.join(path)));
+        let secrets = self.secrets.iter().map(|(name, source)| {
+            let source = match source {
+                Source::File(path) => Source::File(lock_dir.join(path)),
+                other => other.clone(),
+            };
+            (name.clone(), source)
+        });
+        Bindings { dirs: dirs.collect(), secrets: secrets.collect() }
+    }
+}
+
+/// A text that says of no place where a secret is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`")]
+pub struct NoSource;
+
+impl FromStr for Source {
+    type Err = NoSource;
+
+    /// A command's words are divided at blanks; there are no quotes.
+    fn from_str(text: &str) -> Result<Source, NoSource> {
+        if text.chars().any(is_deceptive) {
+            return Err(NoSource);
+        }
+        match text.split_once(':').ok_or(NoSource)? {
+            ("env", name) if crate::manifest::requests::is_env_name(name) => Ok(Source::Env(name.to_owned())),
+            ("file", path) if !path.is_empty() => Ok(Source::File(PathBuf::from(path))),
+            ("command", words) => {
+                let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+                if words.is_empty() { Err(NoSource) } else { Ok(Source::Command(words)) }
+            }
+            _ => Err(NoSource),
+        }
+    }
 }
 
 impl fmt::Display for Source {

@@ -16,7 +16,9 @@ pub mod dist;
 pub mod grant;
 pub mod inspect;
 mod legible;
+pub mod lock;
 pub mod manifest;
+pub mod policy;
 pub mod request;
 mod risk;
 mod signature;
@@ -26,7 +28,9 @@ pub mod world;
 pub use component::{FileError, PluginFile};
 pub use grant::{Admitted, Bindings, Granted, Refusal, Source};
 pub use inspect::Page;
+pub use lock::{Diff, Lock, LockError, Pinned};
 pub use manifest::{Manifest, ManifestError};
+pub use policy::Policy;
 pub use request::{
     Access, Capability, CommandTemplate, Destination, Dir, Http, Key, Method, Request, Secret, SecretVar,
     Stdin,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::legible::{listed, shown};
 use crate::manifest::Manifest;
-use crate::request::{Access, CommandTemplate, Dir, Stdin};
+use crate::request::{Access, CommandTemplate, Dir, Host, Http, Request, Secret, Stdin};
 use crate::template::{Filler, Part, Place, SlotType};
 
 const SHELLS: [&str; 14] = [
@@ -62,8 +62,19 @@ fn base(program: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// What to know about a command, most important first.
-pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTemplate) -> Vec<String> {
+/// What to know about a request, most important first.
+pub(crate) fn of(manifest: &Manifest, request: &Request) -> Vec<String> {
+    match request {
+        Request::Exec(command) => of_command(manifest, Place::Exec, command),
+        Request::Workspace(command) => of_command(manifest, Place::Workspace, command),
+        Request::Dir(dir) => of_dir(manifest.id.kind(), dir),
+        Request::Http(http) => of_http(manifest.id.kind(), http),
+        Request::Secret(secret) => of_secret(manifest, secret),
+        Request::Env(name) => of_env(name),
+    }
+}
+
+fn of_command(manifest: &Manifest, place: Place, command: &CommandTemplate) -> Vec<String> {
     let mut out = Vec::new();
     let template = &command.template;
     let slots = || template.slots();
@@ -71,7 +82,15 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         .filter(|slot| matches!(slot.kind, SlotType::Text(_)))
         .map(|slot| slot.name.as_str())
         .collect();
-    let programs = template.programs();
+    let mut programs = template.programs();
+    // Where the user sets none, the option's default is what runs.
+    let own = template.elements().first().and_then(|element| element.slots().next());
+    let default = own.and_then(|slot| match &slot.kind {
+        SlotType::Option(name) => command.defaults.get(name)?.as_str(),
+        _ => None,
+    });
+    let is_users = programs.is_empty();
+    programs.extend(default.filter(|_| is_users));
     let known = |list: &[&str]| {
         let known = programs.iter().map(|program| base(program)).find(|name| list.contains(name));
         known.map(|name| shown(name, 40))
@@ -86,7 +105,7 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
             _ => false,
         });
 
-    if programs.is_empty() {
+    if is_users {
         out.push(users_command(manifest, template.slots().next().map(|slot| &slot.kind)));
     }
     for program in &programs {
@@ -115,6 +134,7 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         out.push(format!("a shell on another machine may read the arguments: `{name}`"));
     }
     if one_of(&ENGINES) {
+        out.push("speaks to a container engine: who may do that is as good as root on its host".to_owned());
         let ways: Vec<&str> = template
             .elements()
             .iter()
@@ -150,12 +170,13 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
     if slots().any(|slot| slot.kind == SlotType::HostDir) {
         out.push("the path of a directory of the host's".to_owned());
     }
-    if !command.env.is_empty() {
-        out.push(of_environment(&command.env));
+    for var in &command.secrets {
+        out.push(format!("the secret `{}`, in its variable `{}`", var.secret, var.name));
     }
-    for option in
-        slots().filter(|slot| slot.kind.filler() == Filler::User).skip(usize::from(programs.is_empty()))
-    {
+    if !command.env.is_empty() {
+        out.push(format!("your environment's {}", listed(command.env.iter().map(String::as_str))));
+    }
+    for option in slots().filter(|slot| slot.kind.filler() == Filler::User).skip(usize::from(is_users)) {
         if let SlotType::Option(name) = &option.kind
             && let Some(default) = default_of(manifest, name)
         {
@@ -163,11 +184,6 @@ pub(crate) fn of_command(manifest: &Manifest, place: Place, command: &CommandTem
         }
     }
     out
-}
-
-/// What to know about the variables that a command gets.
-pub(crate) fn of_environment(env: &[String]) -> String {
-    format!("your environment's {}", listed(env.iter().map(String::as_str)))
 }
 
 fn users_command(manifest: &Manifest, slot: Option<&SlotType>) -> String {
@@ -189,7 +205,7 @@ fn default_of(manifest: &Manifest, option: &str) -> Option<String> {
 }
 
 /// What to know about a directory.
-pub(crate) fn of_dir(kind: Kind, dir: &Dir) -> Vec<String> {
+fn of_dir(kind: Kind, dir: &Dir) -> Vec<String> {
     let what = match &dir.option {
         Some(option) => format!("the path in your option `{}`", shown(option, 64)),
         None => "a directory that you name".to_owned(),
@@ -201,6 +217,75 @@ pub(crate) fn of_dir(kind: Kind, dir: &Dir) -> Vec<String> {
     let mut out = vec![does];
     if dir.access == Access::ReadWrite && kind != Kind::Runner {
         out.push(format!("a {kind} seldom has to write"));
+    }
+    out
+}
+
+/// What to know about a destination.
+fn of_http(kind: Kind, http: &Http) -> Vec<String> {
+    let sees = match kind {
+        Kind::Runner => "your options and what it knows of machines",
+        Kind::Dataset => "your options and the data that it reads",
+        Kind::Judge => "your options and all evidence of a trial: prompts, expected answers, reports, files",
+    };
+    let mut out = Vec::new();
+    let name = match http.to.host() {
+        Host::Below(parent) => {
+            out.push(format!("a wildcard: every host below `{parent}`, whoever runs it, now and later"));
+            parent.as_str()
+        }
+        Host::Name(name) => name,
+        Host::Address(_) => {
+            out.push("an address and no name: who has it may change".to_owned());
+            ""
+        }
+    };
+    if name.split('.').any(|label| label.starts_with("xn--")) {
+        out.push(format!("a name in other letters than it seems to be written in: `{name}`"));
+    }
+    if http.private {
+        out.push(
+            "may be an address of this machine or its network: services there that trust who is inside"
+                .to_owned(),
+        );
+    }
+    out.push(format!("what the plugin sees may go there: {sees}"));
+    out
+}
+
+/// What to know about a secret.
+fn of_secret(manifest: &Manifest, secret: &Secret) -> Vec<String> {
+    let mut out = Vec::new();
+    for to in &secret.to {
+        out.push(match to.host() {
+            Host::Below(parent) => format!("leaves this machine, to any host below `{parent}`: `{to}`"),
+            _ => format!("leaves this machine, to `{to}`"),
+        });
+    }
+    for (kind, commands) in [("exec", &manifest.exec), ("workspace", &manifest.workspace)] {
+        let gets = |command: &&CommandTemplate| command.secrets.iter().any(|var| var.secret == secret.name);
+        for command in commands.iter().filter(gets) {
+            out.push(format!(
+                "goes into the environment of `{kind}:{}`, whose program can do with it what it likes",
+                command.id
+            ));
+        }
+    }
+    if out.is_empty() {
+        out.push("goes nowhere: nothing in the manifest uses it".to_owned());
+    }
+    out
+}
+
+/// What to know about a variable that the plugin reads itself.
+fn of_env(name: &str) -> Vec<String> {
+    let mut out = vec!["the plugin reads its value".to_owned()];
+    let upper = name.to_ascii_uppercase();
+    if ["KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH"].iter().any(|word| upper.contains(word)) {
+        out.insert(
+            0,
+            "sounds like a secret: as a `[[secret]]` its value would stay with the host".to_owned(),
+        );
     }
     out
 }

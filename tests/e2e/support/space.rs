@@ -96,6 +96,13 @@ impl Space {
         self.finish(self.command(args))
     }
 
+    /// Adds a plugin to the lock beside `eval.yaml`, with all that it asks for.
+    #[track_caller]
+    pub(crate) fn add(&self, file: &Path) {
+        let args = ["plugin".as_ref(), "add".as_ref(), file.as_os_str(), "--grant".as_ref(), "all".as_ref()];
+        self.mst(args).exits(0);
+    }
+
     /// Runs a command of this place to its end.
     pub(crate) fn finish(&self, mut command: Command) -> Output {
         Output::of(command.output().expect("it starts"), self.root.path())

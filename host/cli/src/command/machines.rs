@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::lockfile::LockFile;
 use crate::plugins::Plugins;
 use crate::prepare::sandbox;
 use crate::runners::Loaded;
@@ -52,9 +53,9 @@ struct ReapArgs {
     /// Where runs are kept
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
-    /// The file of the run's runner, where it is not one of mst's own
+    /// The lock that pins the run's runner; mst.lock beside the run's eval where absent
     #[arg(long, value_name = "FILE")]
-    allow_plugin: Vec<PathBuf>,
+    lock: Option<PathBuf>,
 }
 
 pub(crate) fn machines(args: MachinesArgs) -> Result<Exit, Failure> {
@@ -149,7 +150,9 @@ fn all_runs(runs: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     let (run, record) = begin::open(&super::find_run(&args.run, &args.runs)?)?;
     let progress = Arc::new(Progress::new(How::Lines));
-    let plugins = Plugins::new(&args.allow_plugin)?;
+    // The lock that the run used; where the run does not say, the one that is here.
+    let eval = begin::eval_of(&record, None).unwrap_or_default();
+    let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?)?;
     let chosen = runners::choose(&plugins, record.runner.clone())?;
     let Some(plugin) = chosen.plugin else {
         show::aside("a run on `local` makes no machines");

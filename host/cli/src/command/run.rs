@@ -60,10 +60,9 @@ pub(crate) struct RunArgs {
     /// When a machine outlives its shard
     #[arg(long, value_enum, default_value = "never")]
     keep: KeepArg,
-    /// Let the eval use the plugin in this file; it runs sandboxed, with what its manifest asks
-    /// for (`mst plugin inspect FILE` shows it)
+    /// The lock that says which plugins may be used; mst.lock beside the eval where absent
     #[arg(long, value_name = "FILE")]
-    allow_plugin: Vec<PathBuf>,
+    lock: Option<PathBuf>,
     /// Print events and the summary as JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -151,7 +150,7 @@ async fn begin(
             let options = runners::read_options(plugins, &args.runner, &args.runner_option)?;
             Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
         };
-        let ready = prepare(&eval, &args.allow_plugin, uses, progress)?;
+        let ready = prepare(&eval, args.lock.as_deref(), uses, progress)?;
         let on_machines = load_runner(&ready, scratch, progress)?;
         let policy = Policy { seed: args.seed, limits: pace::limits(&Limits::default(), &args.limit) };
         pace::check(&ready.file.eval, &policy.limits)?;
@@ -161,7 +160,7 @@ async fn begin(
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
-    let ready = prepare(&eval, &args.allow_plugin, |_| Ok(uses), progress)?;
+    let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), progress)?;
     let on_machines = load_runner(&ready, scratch, progress)?;
     let mut begun = begin::resume(run, record, &ready, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.

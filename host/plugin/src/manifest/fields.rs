@@ -1,5 +1,6 @@
 //! Reading one table of a manifest key by key, so that what is left over is a mistake.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
@@ -47,6 +48,11 @@ impl Fields {
     /// The place of one of its keys.
     pub(crate) fn at(&self, key: &str) -> String {
         if self.at.is_empty() { key.to_owned() } else { format!("{}.{key}", self.at) }
+    }
+
+    /// Whether a key is there that nobody took.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.left.contains_key(key)
     }
 
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Value> {
@@ -104,6 +110,15 @@ impl Fields {
             None => Ok(Vec::new()),
             Some(Value::Array(items)) => Ok(items),
             Some(other) => Err(self.wrong(key, "a list", &other)),
+        }
+    }
+
+    /// A table of whatever values.
+    pub(crate) fn table(&mut self, key: &'static str) -> Result<BTreeMap<String, Value>, ManifestError> {
+        match self.take(key) {
+            None => Ok(BTreeMap::new()),
+            Some(Value::Object(table)) => Ok(table.into_iter().collect()),
+            Some(other) => Err(self.wrong(key, "a table", &other)),
         }
     }
 

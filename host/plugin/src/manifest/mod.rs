@@ -7,7 +7,7 @@
 
 mod error;
 mod fields;
-mod read;
+pub(crate) mod read;
 pub(crate) mod requests;
 
 use mst_model::{Kind, PluginId};

@@ -204,6 +204,13 @@ pub(super) fn read_env(names: Vec<String>) -> Result<Vec<String>, ManifestError>
     Ok(names)
 }
 
+/// One variable, as the lock has it.
+pub(crate) fn read_env_one(fields: &mut Fields) -> Result<String, ManifestError> {
+    let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?;
+    env_names(&fields.at("name"), std::iter::once(name.as_str()))?;
+    Ok(name)
+}
+
 /// Exact names, none of them twice.
 fn env_names<'a>(at: &str, names: impl Iterator<Item = &'a str> + Clone) -> Result<(), ManifestError> {
     at_most(at, names.clone().count(), MAX_ENV, "names")?;
@@ -350,7 +357,7 @@ fn defaults(
     Ok(defaults)
 }
 
-fn is_env_name(name: &str) -> bool {
+pub(crate) fn is_env_name(name: &str) -> bool {
     (1..=128).contains(&name.len())
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')

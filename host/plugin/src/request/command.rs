@@ -57,6 +57,19 @@ impl CommandTemplate {
         self.env.iter().cloned().chain(secrets).collect()
     }
 
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![
+            ("argv", Value::from(self.template.argv()).to_string()),
+            ("timeout", self.timeout.to_string()),
+            ("output bytes", self.max_output_bytes.to_string()),
+            ("stdin", if self.stdin == Stdin::Plugin { "the plugin's" } else { "none" }.to_owned()),
+        ];
+        lines.extend(self.env_lines().into_iter().map(|line| ("env", line)));
+        let defaults = self.defaults.iter();
+        lines.extend(defaults.map(|(name, value)| ("default", format!("option {name} = {value}"))));
+        lines
+    }
+
     /// As a table of a manifest, with the order that a reader wants.
     pub(crate) fn table(&self) -> Map<String, Value> {
         let mut table = Map::new();

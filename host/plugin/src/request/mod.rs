@@ -11,6 +11,9 @@ mod secret;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
 pub use command::{CommandTemplate, SecretVar, Stdin};
 pub use dir::{Access, Dir};
 pub use http::{Destination, DestinationError, Host, Http, Method};
@@ -179,10 +182,50 @@ impl Request {
         }
     }
 
+    /// What it says beside its key, as name and text: what a reader compares.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Request::Exec(command) | Request::Workspace(command) => command.lines(),
+            Request::Dir(dir) => vec![
+                ("access", dir.access.to_string()),
+                (
+                    "named by",
+                    dir.option.as_ref().map_or("a binding".to_owned(), |name| format!("option {name}")),
+                ),
+            ],
+            Request::Http(http) => http
+                .methods
+                .iter()
+                .map(|method| ("method", method.to_string()))
+                .chain(http.private.then(|| ("addresses", "also private ones".to_owned())))
+                .collect(),
+            Request::Secret(secret) => secret.to.iter().map(|to| ("to", to.to_string())).collect(),
+            Request::Env(_) => Vec::new(),
+        }
+    }
+
     /// Whether naming it in an eval or an option is grant enough: a directory that is only read,
     /// and that an option of the user's names.
     pub fn is_granted_by_use(&self) -> bool {
         matches!(self, Request::Dir(Dir { access: Access::Read, option: Some(_), .. }))
+    }
+}
+
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Request::Exec(command) | Request::Workspace(command) => {
+                let mut table = command.table();
+                if !command.defaults.is_empty() {
+                    table.insert("defaults".to_owned(), json!(command.defaults));
+                }
+                table.serialize(serializer)
+            }
+            Request::Dir(dir) => dir.serialize(serializer),
+            Request::Http(http) => http.serialize(serializer),
+            Request::Secret(secret) => secret.serialize(serializer),
+            Request::Env(name) => json!({ "name": name }).serialize(serializer),
+        }
     }
 }
 

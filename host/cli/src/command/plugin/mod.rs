@@ -1,4 +1,6 @@
-//! `mst plugin`: building plugins, and looking into them.
+//! `mst plugin`: building plugins, looking into them, and what they may do here.
+
+mod grants;
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::{place, plugins, show};
+use crate::{place, plugins, policies, show};
 
 #[derive(Debug, Args)]
 pub(crate) struct PluginArgs {
@@ -24,6 +26,14 @@ enum PluginCommand {
     Build(BuildArgs),
     /// Print all that a plugin is and may do; none of its code runs
     Inspect(InspectArgs),
+    /// Let evals use a plugin, after a look at all that it asks for
+    Add(grants::AddArgs),
+    /// Grant a plugin what it asks for
+    Grant(grants::GrantArgs),
+    /// Take back what was granted to a plugin, or the plugin itself
+    Revoke(grants::RevokeArgs),
+    /// List the plugins that evals can use
+    List(grants::ListArgs),
     /// Build the plugins of a folder into its `dist`
     #[command(hide = true)]
     Dist(DistArgs),
@@ -43,11 +53,19 @@ struct BuildArgs {
 
 #[derive(Debug, Args)]
 struct InspectArgs {
-    /// A plugin's file, or the id of a first-party plugin
+    /// A plugin's file, or the id of a first-party plugin or of one in the lock
     plugin: String,
+    #[command(flatten)]
+    lock: grants::LockArg,
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    /// Print it as Markdown, for a pull request
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Say what this policy would refuse, in place of those that bind here
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -63,17 +81,35 @@ pub(crate) fn plugin(args: PluginArgs) -> Result<Exit, Failure> {
     match args.command {
         PluginCommand::Build(args) => build(args),
         PluginCommand::Inspect(args) => inspect(args),
+        PluginCommand::Add(args) => grants::add(args),
+        PluginCommand::Grant(args) => grants::grant(args),
+        PluginCommand::Revoke(args) => grants::revoke(args),
+        PluginCommand::List(args) => grants::list(args),
         PluginCommand::Dist(args) => dist(args),
     }
 }
 
 fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
-    let file = plugins::find(&args.plugin)?;
-    let page = Page::of(&file);
+    let lock = args.lock.open()?;
+    let file = plugins::find(&args.plugin, &lock)?;
+    let policy = match &args.policy {
+        Some(path) => policies::of(path)?,
+        None => policies::found(lock.dir())?,
+    };
+    let manifest = file.manifest();
+    let mut page =
+        Page::of(&file).with_policy(policy.refuses_plugin(&manifest.id), &policy.refused(manifest));
+    if let Some(pinned) = lock.lock.get(&manifest.id) {
+        page = match pinned.granted(&file, lock.dir()) {
+            Ok(granted) => page.with_grants(&granted),
+            // Another file of the plugin: what was granted is not granted to it.
+            Err(_) => page.with_pinned(pinned.sha256),
+        };
+    }
     if args.json {
         return show::json(&page);
     }
-    show::result(&page.to_string())?;
+    show::result(&if args.markdown { page.markdown() } else { page.to_string() })?;
     Ok(Exit::Done)
 }
 

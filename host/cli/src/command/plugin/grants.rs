@@ -1,0 +1,546 @@
+//! `mst plugin add`, `grant`, `revoke`, `list`: what `mst.lock` says.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use mst_model::PluginId;
+use mst_plugin::{Capability, Diff, Key, Page, Pinned, PluginFile, Policy, Source};
+use serde::Serialize;
+
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::lockfile::LockFile;
+use crate::{plugins, policies, show};
+
+#[derive(Debug, Args)]
+pub(crate) struct LockArg {
+    /// The lock
+    #[arg(long = "lock", value_name = "FILE", default_value = mst_plugin::lock::FILE)]
+    path: PathBuf,
+}
+
+impl LockArg {
+    pub(crate) fn open(&self) -> Result<LockFile, Failure> {
+        LockFile::at(&self.path)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// The plugin's file
+    source: PathBuf,
+    /// What to grant, without being asked: requests by their keys, as exec:create; `all`; or `none`
+    #[arg(long, value_name = "KEY", num_args = 1..)]
+    grant: Vec<Wanted>,
+    /// Where a directory is, or where a secret comes from: dir:NAME=PATH, secret:NAME=env:VARIABLE,
+    /// secret:NAME=file:PATH, secret:NAME=command:PROGRAM ARGUMENTS
+    #[arg(long, value_name = "KEY=VALUE")]
+    bind: Vec<Binding>,
+    #[command(flatten)]
+    lock: LockArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantArgs {
+    /// The plugin's id
+    plugin: PluginId,
+    /// The requests to grant, as exec:create
+    #[arg(value_name = "KEY", required_unless_present = "bind")]
+    keys: Vec<Key>,
+    /// Where a directory is, or where a secret comes from: dir:NAME=PATH, secret:NAME=env:VARIABLE,
+    /// secret:NAME=file:PATH, secret:NAME=command:PROGRAM ARGUMENTS
+    #[arg(long, value_name = "KEY=VALUE")]
+    bind: Vec<Binding>,
+    #[command(flatten)]
+    lock: LockArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevokeArgs {
+    /// The plugin's id
+    plugin: PluginId,
+    /// The requests to refuse from now on; where absent, the plugin is taken out of the lock
+    #[arg(value_name = "KEY")]
+    keys: Vec<Key>,
+    #[command(flatten)]
+    lock: LockArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print them as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    lock: LockArg,
+}
+
+/// What `--grant` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Wanted {
+    All,
+    None,
+    Key(Key),
+}
+
+impl FromStr for Wanted {
+    type Err = mst_plugin::request::NoKey;
+
+    fn from_str(text: &str) -> Result<Wanted, Self::Err> {
+        Ok(match text {
+            "all" => Wanted::All,
+            "none" => Wanted::None,
+            key => Wanted::Key(key.parse()?),
+        })
+    }
+}
+
+/// What `--bind` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Binding {
+    key: Key,
+    to: Bound,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Bound {
+    Dir(PathBuf),
+    Secret(Source),
+}
+
+impl FromStr for Binding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Binding, String> {
+        let (key, value) =
+            text.split_once('=').ok_or("write it as `dir:NAME=PATH` or `secret:NAME=env:VARIABLE`")?;
+        let key: Key = key.parse().map_err(|error: mst_plugin::request::NoKey| error.to_string())?;
+        let to = match key.capability() {
+            Capability::Dir if !value.is_empty() => Bound::Dir(PathBuf::from(value)),
+            Capability::Dir => return Err("a path is at least one character".to_owned()),
+            Capability::Secret => {
+                Bound::Secret(value.parse().map_err(|error: mst_plugin::grant::NoSource| error.to_string())?)
+            }
+            other => {
+                return Err(format!("only `dir` and `secret` are bound to something, and not `{other}`"));
+            }
+        };
+        Ok(Binding { key, to })
+    }
+}
+
+pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
+    let file = plugins::read(&args.source)?;
+    let id = &file.manifest().id;
+    if plugins::is_own(id) {
+        return Err(Failure::new(format!(
+            "`{}` says that it is `{id}`, a plugin of mst's own",
+            args.source.display()
+        ))
+        .hint("mst's own need not be added; build another with an id of your own organisation"));
+    }
+    let mut lock = args.lock.open()?;
+    let policy = policies::found(lock.dir())?;
+    if let Some(rule) = policy.refuses_plugin(id) {
+        return Err(Failure::new(rule).hint("whoever keeps the policy can change it"));
+    }
+    let fresh = Pinned::new(&file, lock.relative(&args.source)?);
+    let earlier = lock.lock.get(id).cloned();
+    let (mut pinned, diff) = match &earlier {
+        Some(earlier) => {
+            let (pinned, diff) = fresh.taking_over(earlier);
+            (pinned, Some(diff))
+        }
+        None => (fresh, None),
+    };
+    bind(&mut pinned, &args.bind, &lock)?;
+    let pending = pending(&pinned, diff.as_ref());
+    let wanted = if !args.grant.is_empty() {
+        named(&pinned, &args.grant, &policy)
+    } else if pending.is_empty() {
+        Vec::new()
+    } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        ask(
+            &file,
+            &pinned,
+            diff.as_ref(),
+            &pending,
+            &policy,
+            &mut io::stdin().lock(),
+            &mut io::stderr().lock(),
+        )?
+    } else {
+        return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
+    };
+    grant_keys(&mut pinned, &wanted, &policy)?;
+    let said = summary(&pinned, earlier.as_ref(), lock.path());
+    lock.lock.put(pinned);
+    lock.write()?;
+    show::result(&said)?;
+    Ok(Exit::Done)
+}
+
+/// What a person has to decide: all that a new plugin asks for, and what an upgrade widened.
+fn pending(pinned: &Pinned, diff: Option<&Diff>) -> Vec<Key> {
+    let undecided = |key: &&Key| match diff {
+        Some(diff) => diff.widened_keys().any(|widened| widened == **key),
+        None => true,
+    };
+    let asked =
+        pinned.requests.iter().filter(|(_, asked)| !asked.granted && !asked.request.is_granted_by_use());
+    asked.map(|(key, _)| key).filter(undecided).cloned().collect()
+}
+
+fn named(pinned: &Pinned, grant: &[Wanted], policy: &Policy) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for wanted in grant {
+        match wanted {
+            Wanted::Key(key) => keys.push(key.clone()),
+            Wanted::None => {}
+            Wanted::All => {
+                for (key, asked) in &pinned.requests {
+                    match policy.refuses(&asked.request) {
+                        Some(rule) => show::aside(&format!("{key}: not granted: {rule}")),
+                        None => keys.push(key.clone()),
+                    }
+                }
+            }
+        }
+    }
+    keys
+}
+
+fn unanswered(pinned: &Pinned, diff: Option<&Diff>, pending: &[Key], source: &Path) -> Failure {
+    let id = &pinned.id;
+    let mut failure = Failure::new(match diff {
+        Some(_) => {
+            format!("`{id}` {} asks for more than was granted, and nobody is here to ask", pinned.version)
+        }
+        None => format!("`{id}` asks for what nobody granted, and nobody is here to ask"),
+    });
+    failure.causes = match diff {
+        Some(diff) => vec![diff.to_string().trim_end().to_owned()],
+        None => pending.iter().map(ToString::to_string).collect(),
+    };
+    failure.hint(format!(
+        "`mst plugin inspect {}` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`",
+        source.display()
+    ))
+}
+
+fn bind(pinned: &mut Pinned, bindings: &[Binding], lock: &LockFile) -> Result<(), Failure> {
+    for Binding { key, to } in bindings {
+        pinned.asked(key).map_err(|error| Failure::from_error(&error).hint(error.hint()))?;
+        let name = key.name().to_owned();
+        match to {
+            Bound::Dir(path) => {
+                if !path.is_dir() {
+                    return Err(Failure::new(format!(
+                        "`{key}` can't be bound: `{}` is no directory",
+                        path.display()
+                    )));
+                }
+                pinned.bindings.dirs.insert(name, lock.relative(path)?);
+            }
+            Bound::Secret(Source::File(path)) => {
+                pinned.bindings.secrets.insert(name, Source::File(lock.relative(path)?));
+            }
+            Bound::Secret(source) => drop(pinned.bindings.secrets.insert(name, source.clone())),
+        }
+    }
+    Ok(())
+}
+
+/// Grants these, where they are asked for, bound, and refused by no policy.
+fn grant_keys(pinned: &mut Pinned, keys: &[Key], policy: &Policy) -> Result<(), Failure> {
+    for key in keys {
+        let asked = pinned.asked(key).map_err(|error| Failure::from_error(&error).hint(error.hint()))?;
+        if let Some(rule) = policy.refuses(&asked.request) {
+            return Err(Failure::new(format!("`{key}` can't be granted: {rule}"))
+                .hint("whoever keeps the policy can change it"));
+        }
+        asked.granted = true;
+    }
+    let unbound: Vec<&Key> = keys.iter().filter(|key| pinned.unbound(key)).collect();
+    if unbound.is_empty() {
+        return Ok(());
+    }
+    let mut failure = Failure::new("what can't be granted before somebody says what it is");
+    failure.causes = unbound
+        .iter()
+        .map(|key| match key.capability() {
+            Capability::Dir => format!("`{key}`: where the directory is"),
+            _ => format!("`{key}`: where its value comes from"),
+        })
+        .collect();
+    let say = unbound.iter().map(|key| match key.capability() {
+        Capability::Dir => format!("--bind {key}=PATH"),
+        _ => format!("--bind {key}=env:NAME"),
+    });
+    Err(failure.hint(format!("say it by `{}`", say.collect::<Vec<_>>().join(" "))))
+}
+
+/// Asks the person at the terminal what to grant.
+fn ask(
+    file: &PluginFile,
+    pinned: &Pinned,
+    diff: Option<&Diff>,
+    pending: &[Key],
+    policy: &Policy,
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+) -> Result<Vec<Key>, Failure> {
+    let failed = |error: io::Error| Failure::because("can't ask", &error);
+    let text = match diff {
+        Some(diff) => format!("{} {}\n\n{diff}\n", pinned.id, pinned.version),
+        None => format!("{}\n", Page::of(file)),
+    };
+    write!(output, "{}", mst_sandbox::clean(&text, usize::MAX, true)).map_err(failed)?;
+    let mut granted = Vec::new();
+    for key in pending {
+        let refused = pinned.requests.get(key).and_then(|asked| policy.refuses(&asked.request));
+        if let Some(rule) = refused {
+            writeln!(output, "{key}: not to be granted: {rule}").map_err(failed)?;
+            continue;
+        }
+        if pinned.unbound(key) {
+            writeln!(
+                output,
+                "{key}: not granted: `mst plugin grant {} {key} --bind {key}=…` says where it is",
+                pinned.id
+            )
+            .map_err(failed)?;
+            continue;
+        }
+        write!(output, "grant {key}? [y]es, [n]o, [a]ll that follow, [q]uit: ").map_err(failed)?;
+        output.flush().map_err(failed)?;
+        let mut line = String::new();
+        // An end of input is no consent.
+        if input.read_line(&mut line).map_err(failed)? == 0 {
+            return Err(nothing_changed());
+        }
+        match line.trim() {
+            "y" | "yes" => granted.push(key.clone()),
+            "n" | "no" | "" => {}
+            "a" | "all" => {
+                let rest = pending.iter().skip_while(|other| *other != key);
+                let fits = |key: &&Key| {
+                    !pinned.unbound(key)
+                        && pinned
+                            .requests
+                            .get(*key)
+                            .is_some_and(|asked| policy.refuses(&asked.request).is_none())
+                };
+                granted.extend(rest.filter(fits).cloned());
+                break;
+            }
+            _ => return Err(nothing_changed()),
+        }
+    }
+    Ok(granted)
+}
+
+fn nothing_changed() -> Failure {
+    Failure::new("nothing was granted, and the lock is as it was")
+}
+
+pub(crate) fn grant(args: GrantArgs) -> Result<Exit, Failure> {
+    let mut lock = args.lock.open()?;
+    let policy = policies::found(lock.dir())?;
+    let pinned = pinned(&lock, &args.plugin)?;
+    let path = pinned.file(lock.dir());
+    let file = plugins::read(&path)?;
+    pinned.check(&file).map_err(|error| plugins::changed(&error, &path, &lock))?;
+    // What is granted is what the file asks for, whatever the lock's text has become.
+    let (mut pinned, _) = Pinned::new(&file, pinned.source.clone()).taking_over(&pinned);
+    bind(&mut pinned, &args.bind, &lock)?;
+    grant_keys(&mut pinned, &args.keys, &policy)?;
+    let said = summary(&pinned, None, lock.path());
+    lock.lock.put(pinned);
+    lock.write()?;
+    show::result(&said)?;
+    Ok(Exit::Done)
+}
+
+pub(crate) fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
+    let mut lock = args.lock.open()?;
+    let mut pinned = pinned(&lock, &args.plugin)?;
+    if args.keys.is_empty() {
+        lock.lock.remove(&args.plugin);
+        lock.write()?;
+        show::result(&format!("{} is no more in {}\n", args.plugin, lock.path().display()))?;
+        return Ok(Exit::Done);
+    }
+    for key in &args.keys {
+        let asked = pinned.asked(key).map_err(|error| Failure::from_error(&error).hint(error.hint()))?;
+        if asked.request.is_granted_by_use() {
+            return Err(Failure::new(format!(
+                "`{key}` can't be revoked: naming it in an option is its grant"
+            ))
+            .hint("take it out of the eval's options"));
+        }
+        asked.granted = false;
+    }
+    let said = summary(&pinned, None, lock.path());
+    lock.lock.put(pinned);
+    lock.write()?;
+    show::result(&said)?;
+    Ok(Exit::Done)
+}
+
+fn pinned(lock: &LockFile, id: &PluginId) -> Result<Pinned, Failure> {
+    if plugins::first_party(id.as_str()).is_some() {
+        return Err(Failure::new(format!("`{id}` is mst's own: it is granted all that it asks for"))
+            .hint("a policy says what even mst's own plugins may not do"));
+    }
+    lock.lock.get(id).cloned().ok_or_else(|| {
+        let known: Vec<String> = lock.lock.plugins().map(|plugin| format!("`{}`", plugin.id)).collect();
+        let failure = Failure::new(format!("`{id}` is not in the lock `{}`", lock.path().display()));
+        match &known[..] {
+            [] => failure.hint("`mst plugin add FILE` puts it there; `--lock FILE` names another lock"),
+            known => failure.hint(format!("it has {}", known.join(", "))),
+        }
+    })
+}
+
+/// What the lock says of a plugin now.
+fn summary(pinned: &Pinned, earlier: Option<&Pinned>, lock: &Path) -> String {
+    let from = match earlier {
+        Some(earlier) if earlier.version != pinned.version => format!(", which was {}", earlier.version),
+        _ => String::new(),
+    };
+    let mut text = format!("{} {} in {}{from}\n", pinned.id, pinned.version, lock.display());
+    for (key, asked) in &pinned.requests {
+        let word = match asked {
+            asked if asked.granted => "granted",
+            asked if asked.request.is_granted_by_use() => "by option",
+            _ => "not granted",
+        };
+        text.push_str(&format!("  {word:<11}  {key}\n"));
+    }
+    text
+}
+
+/// A plugin, as `list` shows it.
+#[derive(Debug, Serialize)]
+struct Line {
+    id: String,
+    version: String,
+    sha256: String,
+    /// None for mst's own, which are in mst itself.
+    source: Option<String>,
+    granted: usize,
+    requests: usize,
+    state: &'static str,
+}
+
+pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
+    let lock = args.lock.open()?;
+    let mut lines = Vec::new();
+    for file in plugins::all_first_party()? {
+        let manifest = file.manifest();
+        let requests = manifest.requests().len();
+        lines.push(Line {
+            id: manifest.id.to_string(),
+            version: manifest.version.to_string(),
+            sha256: file.digest().to_string(),
+            source: None,
+            granted: requests,
+            requests,
+            state: "mst's own",
+        });
+    }
+    for pinned in lock.lock.plugins() {
+        let path = pinned.file(lock.dir());
+        // Only its bytes: a list says what is, and fails for none of it.
+        let state = match std::fs::read(&path) {
+            Ok(bytes) if mst_model::Digest::of(&bytes) == pinned.sha256 => "as pinned",
+            Ok(_) => "changed",
+            Err(_) => "not there",
+        };
+        let granted =
+            pinned.requests.values().filter(|asked| asked.granted || asked.request.is_granted_by_use());
+        lines.push(Line {
+            id: pinned.id.to_string(),
+            version: pinned.version.to_string(),
+            sha256: pinned.sha256.to_string(),
+            source: Some(pinned.source.to_string_lossy().into_owned()),
+            granted: granted.count(),
+            requests: pinned.requests.len(),
+            state,
+        });
+    }
+    if args.json {
+        return show::json(&lines);
+    }
+    let width = |of: &dyn Fn(&Line) -> usize| lines.iter().map(of).max().unwrap_or_default();
+    let (ids, versions) = (width(&|line| line.id.len()), width(&|line| line.version.len()));
+    let text: String = lines
+        .iter()
+        .map(|line| {
+            let Line { id, version, granted, requests, state, source, .. } = line;
+            let source = source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
+            format!("{id:<ids$}  {version:<versions$}  {granted} of {requests} granted  {state}{source}\n")
+        })
+        .collect();
+    show::result(&mst_sandbox::clean(&text, usize::MAX, true))?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `ask` grants for these lines, and what it said.
+    fn asked(lines: &str, policy: &str) -> (Option<Vec<String>>, String) {
+        let file = plugins::first_party("mst/runner/docker").expect("there").expect("whole");
+        let pinned = Pinned::new(&file, "x.wasm".into());
+        let mut rules = Policy::default();
+        rules.add("p.toml", &format!("schema = 'mst.policy/v1'\n{policy}")).expect("a policy");
+        let pending: Vec<Key> = pending(&pinned, None).into_iter().take(3).collect();
+        let mut said = Vec::new();
+        let granted = ask(&file, &pinned, None, &pending, &rules, &mut lines.as_bytes(), &mut said);
+        let granted = granted.ok().map(|keys| keys.iter().map(ToString::to_string).collect());
+        let said = String::from_utf8(said).expect("UTF-8");
+        (granted, said.lines().filter(|line| line.contains("exec:")).map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_person_is_asked_for_each() {
+        let (granted, said) = asked("y\nn\nyes\n", "");
+        assert_eq!(granted, Some(vec!["exec:container".to_owned(), "exec:copy-to".to_owned()]), "{said}");
+        assert!(said.contains("grant exec:container? [y]es, [n]o"), "{said}");
+        let (granted, _) = asked("n\na\n", "");
+        assert_eq!(granted, Some(vec!["exec:copy-from".to_owned(), "exec:copy-to".to_owned()]));
+        let (granted, _) = asked("\n\n\n", "");
+        assert_eq!(granted, Some(Vec::new()), "no answer is no");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_no_consent() {
+        for lines in ["", "y\n", "y\nq\n", "y\nwhat\n"] {
+            assert_eq!(asked(lines, "").0, None, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_policy_refuses_is_not_asked() {
+        let (granted, said) = asked("", "programs = ['ssh']");
+        assert_eq!(granted, Some(Vec::new()));
+        assert!(said.contains("`p.toml` admits no program `docker`"), "{said}");
+        // And `all` does not mean it.
+        assert_eq!(asked("a\n", "capabilities = []").0, Some(Vec::new()));
+    }
+
+    #[test]
+    fn bindings_are_read_where_they_are_written() {
+        for good in ["dir:data=x", "secret:key=env:KEY", "secret:key=command:pass show a=b"] {
+            good.parse::<Binding>().expect(good);
+        }
+        for bad in ["dir:data", "dir:data=", "secret:key=KEY", "exec:x=y", "x=y", "secret:key=env:A-B"] {
+            assert!(bad.parse::<Binding>().is_err(), "`{bad}`");
+        }
+    }
+}

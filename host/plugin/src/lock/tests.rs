@@ -1,0 +1,264 @@
+use super::*;
+use crate::component::with_manifest;
+use crate::grant::Source;
+use crate::manifest::Manifest;
+use crate::world::tests::component_of;
+
+const RUNNER: &str = r#"
+    id = "acme/runner/box"
+    version = "1.0.0"
+    world = "machine-runner"
+    description = "Boxes."
+    env = ["BOX_ZONE"]
+    [options]
+    type = "object"
+    [options.properties.engine]
+    type = "string"
+    default = "docker"
+    [options.properties.keys]
+    type = "string"
+    format = "path"
+    [[http]]
+    to = "https://*.acme.com"
+    methods = ["GET", "POST"]
+    [[secret]]
+    name = "api-key"
+    about = "Signs requests."
+    to = ["https://api.acme.com"]
+    [[dir]]
+    name = "state"
+    access = "read-write"
+    [[dir]]
+    name = "keys"
+    access = "read"
+    option = "keys"
+    [[exec]]
+    id = "create"
+    argv = ["{option(engine)}", "run", "--name={machine}", "{size:quantity}"]
+    timeout = "2m"
+    stdin = "plugin"
+    env = ["BOX_HOST", "BOX_KEY={{secret:api-key}}"]
+"#;
+
+fn file(toml: &str) -> PluginFile {
+    let manifest = Manifest::from_toml(toml).expect("valid");
+    crate::open(with_manifest(&component_of("machine-runner", None), &manifest).expect("embedded"))
+        .expect("a plugin")
+}
+
+fn key(text: &str) -> Key {
+    text.parse().expect("a key")
+}
+
+/// All granted, and bound.
+fn pinned(toml: &str) -> Pinned {
+    let mut pinned = Pinned::new(&file(toml), "plugins/box.wasm".into());
+    pinned.requests.values_mut().for_each(|asked| asked.granted = true);
+    pinned.bindings.dirs.insert("state".to_owned(), "state".into());
+    pinned.bindings.secrets.insert("api-key".to_owned(), Source::Env("ACME_KEY".to_owned()));
+    pinned
+}
+
+fn lock(pinned: Pinned) -> Lock {
+    let mut lock = Lock::default();
+    lock.put(pinned);
+    lock
+}
+
+#[test]
+fn its_text_is_what_a_reviewer_reads_and_reads_back() {
+    let mut plugin = pinned(RUNNER);
+    plugin.asked(&key("env:BOX_ZONE")).expect("asked").granted = false;
+    let lock = lock(plugin);
+    let text = lock.to_toml().expect("TOML");
+    assert_eq!(Lock::from_toml(&text).expect("reads back"), lock);
+    let shown = text.replace(&lock.plugins().next().expect("one").sha256.to_string(), "sha256:…");
+    insta::assert_snapshot!(shown, @r#"
+    # What plugins may do here, and who they are. `mst plugin add`, `grant` and `revoke` write this file;
+    # commit it beside the eval.
+    schema = "mst.lock/v1"
+
+    [[plugin]]
+    id = "acme/runner/box"
+    version = "1.0.0"
+    source = "plugins/box.wasm"
+    sha256 = "sha256:…"
+    world = "machine-runner"
+
+    [[plugin.exec]]
+    id = "create"
+    granted = true
+    argv = ["{option(engine)}", "run", "--name={machine}", "{size:quantity}"]
+    timeout = "2m"
+    stdin = "plugin"
+    max_output_bytes = 1048576
+    env = ["BOX_HOST", "BOX_KEY={{secret:api-key}}"]
+
+    [plugin.exec.defaults]
+    engine = '"docker"'
+
+    [[plugin.dir]]
+    name = "keys"
+    granted = true
+    access = "read"
+    option = "keys"
+
+    [[plugin.dir]]
+    name = "state"
+    granted = true
+    access = "read-write"
+    path = "state"
+
+    [[plugin.http]]
+    to = "https://*.acme.com"
+    granted = true
+    methods = ["GET", "POST"]
+    private = false
+
+    [[plugin.secret]]
+    name = "api-key"
+    granted = true
+    about = "Signs requests."
+    to = ["https://api.acme.com"]
+    from = "env:ACME_KEY"
+
+    [[plugin.env]]
+    name = "BOX_ZONE"
+    granted = false
+    "#);
+}
+
+#[test]
+fn only_what_the_lock_grants_stands() {
+    let file = file(RUNNER);
+    let mut plugin = pinned(RUNNER);
+    plugin.asked(&key("exec:create")).expect("asked").granted = false;
+    let granted = plugin.granted(&file, Path::new("/evals")).expect("the pinned one");
+    assert!(granted.exec("create").is_err());
+    assert!(granted.http("POST", "api.acme.com", 443).is_ok());
+    let dirs: Vec<_> = granted.bound_dirs().map(|(_, path)| path.to_owned()).collect();
+    assert_eq!(dirs, [PathBuf::from("/evals/state")]);
+    // Naming it in an option is the grant.
+    plugin.asked(&key("dir:keys")).expect("asked").granted = false;
+    let granted = plugin.granted(&file, Path::new("/evals")).expect("the pinned one");
+    assert!(granted.dir("keys", crate::Access::Read).is_ok());
+}
+
+#[test]
+fn the_locks_text_counts_and_not_its_word() {
+    let file = file(RUNNER);
+    let text = lock(pinned(RUNNER)).to_toml().expect("TOML");
+    for (from, to, call) in [
+        ("\"--name={machine}\"", "\"--label={machine}\"", "exec:create"),
+        ("timeout = \"2m\"", "timeout = \"1m\"", "exec:create"),
+        ("\"docker\"", "\"podman\"", "exec:create"),
+        ("\"GET\", \"POST\"", "\"GET\"", "http:https://*.acme.com"),
+        ("access = \"read-write\"", "access = \"read\"", "dir:state"),
+    ] {
+        assert!(text.contains(from), "{from}: {text}");
+        let lock = Lock::from_toml(&text.replacen(from, to, 1)).expect("reads");
+        let granted = lock.plugins().next().expect("one").granted(&file, Path::new("/")).expect("its bytes");
+        assert!(!granted.has(&key(call)), "{from}");
+    }
+}
+
+#[test]
+fn other_bytes_do_not_load() {
+    let other = file(&RUNNER.replace("Boxes.", "Boxes!"));
+    let error = pinned(RUNNER).granted(&other, Path::new("/")).expect_err("refused").to_string();
+    assert!(error.contains(&other.digest().to_string()), "{error}");
+    assert!(error.contains(&file(RUNNER).digest().to_string()), "{error}");
+}
+
+#[test]
+fn an_upgrade_takes_over_what_narrowed_and_stops_at_what_widened() {
+    let upgraded = |edit: &dyn Fn(String) -> String| {
+        let new = Pinned::new(&file(&edit(RUNNER.to_owned())), "plugins/box.wasm".into());
+        let (new, diff) = new.taking_over(&pinned(RUNNER));
+        let granted: Vec<String> =
+            new.requests.iter().filter(|(_, asked)| !asked.granted).map(|(key, _)| key.to_string()).collect();
+        (diff, granted)
+    };
+    // Less of everything: nothing to ask.
+    let (diff, not_granted) = upgraded(&|text| {
+        text.replace("\"GET\", \"POST\"", "\"GET\"").replace("read-write", "read").replace("2m", "1m")
+    });
+    assert_eq!((diff.widened.len(), not_granted.len(), diff.narrowed.len()), (0, 0, 3));
+    // A host below the wildcard that was granted.
+    let (diff, not_granted) = upgraded(&|text| text.replace("https://*.acme.com", "https://api.acme.com"));
+    assert_eq!((diff.widened.len(), not_granted.len()), (0, 0));
+    assert_eq!(diff.dropped, [key("http:https://*.acme.com")]);
+    // More.
+    let (diff, not_granted) = upgraded(&|text| {
+        text.replace("default = \"docker\"", "default = \"rm\"")
+            .replace("\"GET\", \"POST\"", "\"GET\", \"POST\", \"DELETE\"")
+            .replace("[\"BOX_ZONE\"]", "[\"HOME_DIR\"]")
+    });
+    assert_eq!(not_granted, ["exec:create", "http:https://*.acme.com", "env:HOME_DIR"]);
+    insta::assert_snapshot!(diff, @r#"
+    ~ exec:create
+      - default option engine = "docker"
+      + default option engine = "rm"
+    ~ http:https://*.acme.com
+      + method DELETE
+    + env:HOME_DIR
+    - env:BOX_ZONE
+    "#);
+}
+
+#[test]
+fn what_was_not_granted_is_not_asked_again() {
+    let mut old = pinned(RUNNER);
+    old.asked(&key("env:BOX_ZONE")).expect("asked").granted = false;
+    let new = Pinned::new(&file(&RUNNER.replace("1.0.0", "1.1.0")), "plugins/box.wasm".into());
+    let (new, diff) = new.taking_over(&old);
+    assert_eq!(diff, Diff::default());
+    assert!(!new.requests[&key("env:BOX_ZONE")].granted && new.requests[&key("exec:create")].granted);
+    assert_eq!(new.bindings, old.bindings);
+}
+
+#[test]
+fn what_is_no_lock() {
+    let text = lock(pinned(RUNNER)).to_toml().expect("TOML");
+    let told = |text: &str| {
+        let error = Lock::from_toml(text).expect_err("refused");
+        let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{error}{}{hint}", cause.lines().next().unwrap_or_default())
+    };
+    let with = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        told(&text.replacen(from, to, 1))
+    };
+    let all = [
+        told("schema = "),
+        told(""),
+        with("mst.lock/v1", "mst.lock/v2"),
+        with("mst.lock/v1", "other"),
+        with("granted = true", "granted = 1"),
+        with("granted = true", "given = true"),
+        with("[[plugin.exec]]", "[[plugin.socket]]"),
+        with("from = \"env:ACME_KEY\"", "from = \"ACME_KEY\""),
+        with("sha256:", "sha1:"),
+        with("source = \"", "source = \"\\u202e"),
+        told(&format!(
+            "{text}{}",
+            text.split_once("[[plugin]]").map(|(_, rest)| format!("[[plugin]]{rest}")).expect("one")
+        )),
+        told(&" ".repeat(MAX_BYTES + 1)),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r"
+    it is no TOML: TOML parse error at line 1, column 10 (`mst plugin add` writes it; bring back the one that was committed)
+    `schema` is missing
+    its format is `mst.lock/v2`, and this mst reads `mst.lock/v1` (upgrade mst)
+    its format is `other`, and this mst reads `mst.lock/v1` (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].exec[0].granted` must be true or false, and is a number
+    `plugin[0].exec[0].granted` is missing
+    `plugin[0].exec` must be a list, and is a table
+    `plugin[0].secret[0].from` can't be `ACME_KEY`: a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`
+    `plugin[0].sha256` can't be `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b`: `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b` is no digest: it must be `sha256:` and 64 hex digits
+    `plugin[0].source`: a path has at least one character, and none that a reader would not see
+    `acme/runner/box` stands twice (`mst plugin add` writes it; bring back the one that was committed)
+    it has 4194305 bytes; at most 4194304 are admitted
+    ");
+}

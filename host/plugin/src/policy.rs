@@ -1,0 +1,382 @@
+//! What may be granted at all, as an organisation, a user and a project say it, each in a file of
+//! its own. What any of them refuses is refused: the strictest wins. First-party plugins are bound
+//! like others.
+//!
+//! A list that is not there refuses nothing; a list that is there refuses whatever it does not have.
+
+use std::collections::BTreeMap;
+
+use mst_model::{Kind, PluginId};
+
+use crate::legible::{listed, shown};
+use crate::manifest::read::json_of;
+use crate::manifest::{Fields, Manifest, ManifestError};
+use crate::request::{Capability, CommandTemplate, Destination, Key, Request};
+
+/// The name and version of its format.
+pub const SCHEMA: &str = "mst.policy/v1";
+/// The largest that is read, in bytes.
+pub const MAX_BYTES: usize = 256 * 1024;
+
+/// All policies that bind here.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Policy {
+    files: Vec<Rules>,
+}
+
+/// One file's.
+#[derive(Debug, Clone, PartialEq)]
+struct Rules {
+    /// As a person knows it.
+    file: String,
+    plugins: Option<Vec<String>>,
+    kinds: Option<Vec<String>>,
+    capabilities: Option<Vec<String>>,
+    programs: Option<Vec<String>>,
+    hosts: Option<Vec<Destination>>,
+    private_addresses: bool,
+}
+
+/// Why a text is no policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// Too much of it.
+    #[error("it has {size_bytes} bytes; at most {MAX_BYTES} are admitted")]
+    TooLarge {
+        /// Its size.
+        size_bytes: usize,
+    },
+    /// No TOML. The source says line and column.
+    #[error("it is no TOML")]
+    Toml(#[source] Box<toml::de::Error>),
+    /// Another format than this version of mst reads.
+    #[error("its format is `{found}`, and this mst reads `{SCHEMA}`")]
+    Format {
+        /// What it says.
+        found: String,
+    },
+    /// A field that is wrong.
+    #[error(transparent)]
+    Field(#[from] ManifestError),
+}
+
+impl PolicyError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            PolicyError::Format { .. } => Some("upgrade mst".to_owned()),
+            PolicyError::Field(ManifestError::Missing { at }) if at == "schema" => {
+                Some(format!("a policy begins with `schema = \"{SCHEMA}\"`"))
+            }
+            PolicyError::Field(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl Policy {
+    /// Adds what a file says; `file` is its name for people. What it does not know it refuses: a
+    /// rule that nobody holds would be one that somebody relies on.
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), PolicyError> {
+        if text.len() > MAX_BYTES {
+            return Err(PolicyError::TooLarge { size_bytes: text.len() });
+        }
+        let table: toml::Table = toml::from_str(text).map_err(|error| PolicyError::Toml(Box::new(error)))?;
+        let mut fields = Fields::new("", json_of("", toml::Value::Table(table))?)?;
+        match fields.text("schema")? {
+            Some(found) if found == SCHEMA => {}
+            Some(found) => return Err(PolicyError::Format { found: shown(&found, 64) }),
+            None => return Err(fields.missing("schema").into()),
+        }
+        let rules = Rules {
+            file: file.to_owned(),
+            plugins: known(
+                &mut fields,
+                "plugins",
+                is_id_pattern,
+                "must be as `acme/runner/*`, with `*` for a whole part",
+            )?,
+            kinds: known(&mut fields, "kinds", is_kind, "must be `runner`, `dataset` or `judge`")?,
+            capabilities: known(
+                &mut fields,
+                "capabilities",
+                |name| Capability::ALL.iter().any(|known| known.as_str() == name),
+                "must be `exec`, `workspace`, `dir`, `http`, `secret` or `env`",
+            )?,
+            programs: known(&mut fields, "programs", |name| !name.is_empty(), "must be a program")?,
+            hosts: known(
+                &mut fields,
+                "hosts",
+                |text| text.parse::<Destination>().is_ok(),
+                "must be as `https://*.acme.com`",
+            )?
+            .map(|texts| texts.iter().filter_map(|text| text.parse().ok()).collect()),
+            private_addresses: fields.flag("private_addresses")?.unwrap_or(true),
+        };
+        fields.finish()?;
+        self.files.push(rules);
+        Ok(())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The files, as people know them.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|rules| rules.file.as_str())
+    }
+
+    /// The rule that refuses this plugin as a whole; none where none does.
+    pub fn refuses_plugin(&self, id: &PluginId) -> Option<String> {
+        self.files.iter().find_map(|rules| rules.refuses_plugin(id))
+    }
+
+    /// The rule that refuses this request; none where none does.
+    pub fn refuses(&self, request: &Request) -> Option<String> {
+        self.files.iter().find_map(|rules| rules.refuses(request))
+    }
+
+    /// Each request of a plugin's that is refused, with the rule.
+    pub fn refused(&self, manifest: &Manifest) -> BTreeMap<Key, String> {
+        let requests = manifest.requests().into_iter();
+        requests.filter_map(|request| Some((request.key(), self.refuses(&request)?))).collect()
+    }
+}
+
+fn known(
+    fields: &mut Fields,
+    key: &'static str,
+    fits: impl Fn(&str) -> bool,
+    must: &str,
+) -> Result<Option<Vec<String>>, ManifestError> {
+    if !fields.has(key) {
+        // Known, so that an unknown one beside it is told which there are.
+        drop(fields.take(key));
+        return Ok(None);
+    }
+    let texts = fields.texts(key)?;
+    match texts.iter().find(|text| !fits(text)) {
+        Some(wrong) => {
+            Err(ManifestError::Rule { at: fields.at(key), why: format!("`{}` {must}", shown(wrong, 120)) })
+        }
+        None => Ok(Some(texts)),
+    }
+}
+
+fn is_kind(text: &str) -> bool {
+    [Kind::Runner, Kind::Dataset, Kind::Judge].iter().any(|kind| kind.as_str() == text)
+}
+
+fn is_id_pattern(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('/').collect();
+    match parts[..] {
+        // A `*` in the place of a part; the rest must make an id.
+        [org, kind, name] => {
+            let part = |part, any| if part == "*" { any } else { part };
+            [part(org, "a"), part(kind, "judge"), part(name, "a")].join("/").parse::<PluginId>().is_ok()
+        }
+        _ => false,
+    }
+}
+
+fn matches(pattern: &str, id: &PluginId) -> bool {
+    let mut parts = pattern.split('/').zip(id.as_str().split('/'));
+    parts.all(|(pattern, part)| pattern == "*" || pattern == part)
+}
+
+impl Rules {
+    /// As "`/etc/mst/policy.toml` admits no … : `programs` has …".
+    fn refused(&self, what: &str, key: &str, has: &[String]) -> String {
+        let has = match has {
+            [] => "is empty".to_owned(),
+            has => format!("has {}", listed(has.iter().map(String::as_str))),
+        };
+        format!("the policy `{}` admits no {what}: `{key}` {has}", self.file)
+    }
+
+    fn refuses_plugin(&self, id: &PluginId) -> Option<String> {
+        if let Some(plugins) = &self.plugins
+            && !plugins.iter().any(|pattern| matches(pattern, id))
+        {
+            return Some(self.refused(&format!("plugin `{id}`"), "plugins", plugins));
+        }
+        let kinds = self.kinds.as_ref()?;
+        let kind = id.kind().as_str();
+        (!kinds.iter().any(|known| known == kind)).then(|| self.refused(kind, "kinds", kinds))
+    }
+
+    fn refuses(&self, request: &Request) -> Option<String> {
+        let capability = request.key().capability().as_str();
+        if let Some(capabilities) = &self.capabilities
+            && !capabilities.iter().any(|known| known == capability)
+        {
+            return Some(self.refused(&format!("`{capability}`"), "capabilities", capabilities));
+        }
+        match request {
+            Request::Exec(command) | Request::Workspace(command) => self.refuses_program(command),
+            Request::Http(http) => {
+                if let Some(hosts) = &self.hosts
+                    && !hosts.iter().any(|host| host.covers(&http.to))
+                {
+                    let has: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+                    return Some(self.refused(&format!("host `{}`", http.to), "hosts", &has));
+                }
+                (http.private && !self.private_addresses).then(|| {
+                    format!(
+                        "the policy `{}` admits no private addresses: `private_addresses` is false",
+                        self.file
+                    )
+                })
+            }
+            Request::Dir(_) | Request::Secret(_) | Request::Env(_) => None,
+        }
+    }
+
+    fn refuses_program(&self, command: &CommandTemplate) -> Option<String> {
+        let programs = self.programs.as_ref()?;
+        let has = |program: &str| programs.iter().any(|known| known == program);
+        let template = &command.template;
+        // A program that is the user's option can be any: it is listed as it stands in the manifest.
+        let own = template.elements().first().map_or("", |element| element.source.as_str());
+        let wanted = match template.programs() {
+            wanted if wanted.is_empty() => vec![own],
+            wanted => wanted,
+        };
+        let foreign = wanted.into_iter().find(|program| !has(program))?;
+        Some(self.refused(&format!("program `{}`", shown(foreign, 120)), "programs", programs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLUGIN: &str = r#"
+        id = "acme/runner/box"
+        version = "1.0.0"
+        world = "machine-runner"
+        description = "Boxes."
+        env = ["BOX_ZONE"]
+        [options]
+        type = "object"
+        [options.properties.command]
+        type = "array"
+        [[http]]
+        to = "https://api.acme.com"
+        methods = ["GET"]
+        private = true
+        [[exec]]
+        id = "create"
+        argv = ["{engine:enum(docker|podman)}", "run"]
+        timeout = "2m"
+        [[exec]]
+        id = "own"
+        argv = ["{option(command)}"]
+        timeout = "2m"
+    "#;
+
+    fn policy(texts: &[&str]) -> Policy {
+        let mut policy = Policy::default();
+        for (at, text) in texts.iter().enumerate() {
+            policy.add(&format!("p{at}.toml"), &format!("schema = \"{SCHEMA}\"\n{text}")).expect("a policy");
+        }
+        policy
+    }
+
+    fn refused(texts: &[&str]) -> String {
+        let manifest = Manifest::from_toml(PLUGIN).expect("valid");
+        let policy = policy(texts);
+        let whole = policy.refuses_plugin(&manifest.id).map(|rule| format!("all: {rule}"));
+        let each = policy.refused(&manifest).into_iter().map(|(key, rule)| format!("{key}: {rule}"));
+        whole.into_iter().chain(each).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_list_refuses_what_it_does_not_have() {
+        assert_eq!(refused(&[]), "");
+        assert_eq!(refused(&[""]), "");
+        assert_eq!(
+            refused(&[
+                "plugins = ['acme/*/*']\nkinds = ['runner']\ncapabilities = ['exec', 'http', 'env']\nprograms = ['docker', 'podman', '{option(command)}']\nhosts = ['https://*.acme.com']"
+            ]),
+            ""
+        );
+        let all = [
+            refused(&["plugins = ['mst/*/*', 'acme/judge/*']"]),
+            refused(&["kinds = ['judge']"]),
+            refused(&["capabilities = ['exec']"]),
+            refused(&["capabilities = []"]),
+            refused(&["programs = ['docker']"]),
+            refused(&["hosts = ['https://api.acme.com:8443', 'https://other.com']"]),
+            refused(&["private_addresses = false"]),
+        ];
+        insta::assert_snapshot!(all.join("\n--\n"), @r"
+        all: the policy `p0.toml` admits no plugin `acme/runner/box`: `plugins` has `mst/*/*`, `acme/judge/*`
+        --
+        all: the policy `p0.toml` admits no runner: `kinds` has `judge`
+        --
+        http:https://api.acme.com: the policy `p0.toml` admits no `http`: `capabilities` has `exec`
+        env:BOX_ZONE: the policy `p0.toml` admits no `env`: `capabilities` has `exec`
+        --
+        exec:create: the policy `p0.toml` admits no `exec`: `capabilities` is empty
+        exec:own: the policy `p0.toml` admits no `exec`: `capabilities` is empty
+        http:https://api.acme.com: the policy `p0.toml` admits no `http`: `capabilities` is empty
+        env:BOX_ZONE: the policy `p0.toml` admits no `env`: `capabilities` is empty
+        --
+        exec:create: the policy `p0.toml` admits no program `podman`: `programs` has `docker`
+        exec:own: the policy `p0.toml` admits no program `{option(command)}`: `programs` has `docker`
+        --
+        http:https://api.acme.com: the policy `p0.toml` admits no host `https://api.acme.com`: `hosts` has `https://api.acme.com:8443`, `https://other.com`
+        --
+        http:https://api.acme.com: the policy `p0.toml` admits no private addresses: `private_addresses` is false
+        ");
+    }
+
+    #[test]
+    fn the_strictest_wins() {
+        let both =
+            ["programs = ['docker', 'podman', '{option(command)}']", "programs = ['{option(command)}']"];
+        for order in [both, [both[1], both[0]]] {
+            let refused = refused(&order);
+            assert!(refused.starts_with("exec:create: ") && refused.contains("`docker`"), "{refused}");
+            assert_eq!(refused.lines().count(), 1, "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy() {
+        let told = |text: &str| {
+            let error = Policy::default().add("p", text).expect_err("refused");
+            format!("{error}{}", error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())
+        };
+        let with = |text: &str| told(&format!("schema = \"{SCHEMA}\"\n{text}"));
+        let all = [
+            told(""),
+            told("schema = 'mst.policy/v2'"),
+            told("schema ="),
+            with("program = ['x']"),
+            with("plugins = ['acme']"),
+            with("plugins = ['acme/tool/x']"),
+            with("kinds = ['tool']"),
+            with("capabilities = ['sockets']"),
+            with("hosts = ['acme.com']"),
+            with("programs = 'docker'"),
+            with("private_addresses = 'no'"),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @r#"
+        `schema` is missing (a policy begins with `schema = "mst.policy/v1"`)
+        its format is `mst.policy/v2`, and this mst reads `mst.policy/v1` (upgrade mst)
+        it is no TOML
+        unknown key `program` (did you mean `programs`?)
+        `plugins`: `acme` must be as `acme/runner/*`, with `*` for a whole part
+        `plugins`: `acme/tool/x` must be as `acme/runner/*`, with `*` for a whole part
+        `kinds`: `tool` must be `runner`, `dataset` or `judge`
+        `capabilities`: `sockets` must be `exec`, `workspace`, `dir`, `http`, `secret` or `env`
+        `hosts`: `acme.com` must be as `https://*.acme.com`
+        `programs` must be a list, and is text
+        `private_addresses` must be true or false, and is text
+        "#);
+    }
+}

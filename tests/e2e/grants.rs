@@ -1,0 +1,437 @@
+//! `mst.lock` and policies: what a plugin may do, who said so, and what happens to it later.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Eval, Output, Space, wasm};
+
+/// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
+fn plugin(version: &str, more: Value) -> Vec<u8> {
+    let bytes = wasm::first_party("mst.judge.command.wasm");
+    let mut manifest = wasm::manifest(&bytes);
+    manifest["id"] = json!("acme/judge/check");
+    manifest["version"] = json!(version);
+    for (key, value) in more.as_object().expect("an object") {
+        manifest[key] = value.clone();
+    }
+    wasm::with_manifest(&bytes, &manifest)
+}
+
+/// What it asks for beside its command.
+fn asking() -> Value {
+    json!({
+        "http": [{"to": "https://*.acme.com", "methods": ["GET", "POST"], "private": false}],
+        "secret": [{"name": "api-key", "about": "Signs requests.", "to": ["https://api.acme.com"]}],
+        "dir": [{"name": "rules", "access": "read"}],
+        "env": ["ACME_REGION"],
+    })
+}
+
+fn space(more: Value) -> Space {
+    let space = Space::new();
+    space.write("check.wasm", plugin("1.0.0", more));
+    Eval::new()
+        .judges(json!([{"id": "check", "plugin": "acme/judge/check", "options": {"command": ["true"]}}]))
+        .write(&space);
+    space
+}
+
+fn mst(space: &Space, words: &str) -> Output {
+    space.mst(words.split(' '))
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked_and_nothing_is_granted() {
+    let space = space(asking());
+    insta::assert_snapshot!(mst(&space, "plugin add check.wasm").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `acme/judge/check` asks for what nobody granted, and nobody is here to ask
+      - workspace:check
+      - dir:rules
+      - http:https://*.acme.com
+      - secret:api-key
+      - env:ACME_REGION
+    hint: `mst plugin inspect check.wasm` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`
+    ");
+    assert!(!space.path("mst.lock").exists());
+    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
+    exit 105
+    -- stderr
+    error: there is no plugin `acme/judge/check`
+    hint: a plugin that is not mst's own is added first: `mst plugin add FILE.wasm`
+    ");
+    assert!(!space.path("runs").exists());
+}
+
+#[test]
+fn added_granted_revoked_and_taken_out() {
+    let space = space(asking());
+    insta::assert_snapshot!(mst(&space, "plugin add check.wasm --grant workspace:check").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+      not granted  dir:rules
+      not granted  http:https://*.acme.com
+      not granted  secret:api-key
+      not granted  env:ACME_REGION
+    ");
+    mst(&space, "run eval.yaml").exits(0);
+    insta::assert_snapshot!(mst(&space, "plugin list").exits(0), @r"
+    exit 0
+    -- stdout
+    mst/dataset/jsonl  0.1.0  1 of 1 granted  mst's own
+    mst/judge/command  0.1.0  1 of 1 granted  mst's own
+    mst/judge/text     0.1.0  0 of 0 granted  mst's own
+    mst/runner/docker  0.1.0  12 of 12 granted  mst's own
+    acme/judge/check   1.0.0  1 of 5 granted  as pinned: check.wasm
+    ");
+    insta::assert_snapshot!(mst(&space, "plugin grant acme/judge/check env:ACME_REGION http:https://*.acme.com").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+      not granted  dir:rules
+      granted      http:https://*.acme.com
+      not granted  secret:api-key
+      granted      env:ACME_REGION
+    ");
+    insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check workspace:check").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      not granted  workspace:check
+      not granted  dir:rules
+      granted      http:https://*.acme.com
+      not granted  secret:api-key
+      granted      env:ACME_REGION
+    ");
+    let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
+    assert!(page.contains("  workspace:check, in a copy of the trial's workspace, on the machine that grades  [not granted]\n"), "{page}");
+    assert!(page.contains("  env:ACME_REGION, of your environment  [granted]\n"), "{page}");
+    insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check is no more in mst.lock
+    ");
+    mst(&space, "run eval.yaml").exits(105);
+}
+
+#[test]
+fn what_needs_a_place_is_granted_with_it() {
+    let space = space(asking());
+    fs::create_dir(space.path("rules")).expect("made");
+    let said = |words: &str| mst(&space, words).exits(105).stderr;
+    let all = [
+        said("plugin add check.wasm --grant all"),
+        said("plugin add check.wasm --grant dir:rules"),
+        said("plugin add check.wasm --grant all --bind dir:rules=none"),
+        said("plugin add check.wasm --grant all --bind dir:rule=rules"),
+        said("plugin add check.wasm --grant workspace:chekc"),
+    ];
+    insta::assert_snapshot!(all.join("--\n"), @r"
+    error: what can't be granted before somebody says what it is
+      - `dir:rules`: where the directory is
+      - `secret:api-key`: where its value comes from
+    hint: say it by `--bind dir:rules=PATH --bind secret:api-key=env:NAME`
+    --
+    error: what can't be granted before somebody says what it is
+      - `dir:rules`: where the directory is
+    hint: say it by `--bind dir:rules=PATH`
+    --
+    error: `dir:rules` can't be bound: `none` is no directory
+    --
+    error: `acme/judge/check` does not ask for `dir:rule`
+    hint: did you mean `dir:rules`?
+    --
+    error: `acme/judge/check` does not ask for `workspace:chekc`
+    hint: did you mean `workspace:check`?
+    ");
+    assert!(!space.path("mst.lock").exists());
+    for wrong in ["dir:rules", "secret:api-key=VALUE", "exec:x=y"] {
+        mst(&space, &format!("plugin add check.wasm --grant all --bind {wrong}")).exits(2);
+    }
+    let bound = "plugin add check.wasm --grant all --bind dir:rules=rules --bind secret:api-key=env:ACME_KEY";
+    mst(&space, bound).exits(0);
+    insta::assert_snapshot!(space.normal(&space.read("mst.lock")), @r#"
+    # What plugins may do here, and who they are. `mst plugin add`, `grant` and `revoke` write this file;
+    # commit it beside the eval.
+    schema = "mst.lock/v1"
+
+    [[plugin]]
+    id = "acme/judge/check"
+    version = "1.0.0"
+    source = "check.wasm"
+    sha256 = "[DIGEST]"
+    world = "judge"
+
+    [[plugin.workspace]]
+    id = "check"
+    granted = true
+    argv = ["{command:option(command)}"]
+    timeout = "1h"
+    stdin = "none"
+    max_output_bytes = 1048576
+    env = []
+
+    [[plugin.dir]]
+    name = "rules"
+    granted = true
+    access = "read"
+    path = "rules"
+
+    [[plugin.http]]
+    to = "https://*.acme.com"
+    granted = true
+    methods = ["GET", "POST"]
+    private = false
+
+    [[plugin.secret]]
+    name = "api-key"
+    granted = true
+    about = "Signs requests."
+    to = ["https://api.acme.com"]
+    from = "env:ACME_KEY"
+
+    [[plugin.env]]
+    name = "ACME_REGION"
+    granted = true
+    "#);
+}
+
+#[test]
+fn another_file_under_a_pinned_id_does_not_load() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    space.write("check.wasm", plugin("1.0.0", json!({"description": "Another."})));
+    let output = mst(&space, "run eval.yaml").exits(105);
+    insta::assert_snapshot!(output, @r"
+    exit 105
+    -- stderr
+    error: the plugin `acme/judge/check` is not the one that was granted
+      - `check.wasm` has [DIGEST]
+      - `mst.lock` pins [DIGEST]
+    hint: bring back the file; or `mst plugin add check.wasm` shows what the new one asks for, and pins it
+    ");
+    // Both digests, each its own.
+    let said = String::from_utf8(output.raw.1).expect("UTF-8");
+    let digests: Vec<&str> = said.split("sha256:").skip(1).map(|rest| &rest[..64]).collect();
+    assert_eq!(digests.len(), 2);
+    assert_ne!(digests[0], digests[1]);
+    assert!(!space.path("runs").exists());
+    assert!(mst(&space, "plugin list").exits(0).stdout.contains("changed: check.wasm"));
+    mst(&space, "plugin grant acme/judge/check workspace:check").exits(105);
+    // Looked at again, it is pinned anew: it asks for nothing more.
+    mst(&space, "plugin add check.wasm").exits(0);
+    mst(&space, "run eval.yaml").exits(0);
+    fs::remove_file(space.path("check.wasm")).expect("removed");
+    mst(&space, "run eval.yaml").exits(105);
+}
+
+#[test]
+fn an_upgrade_stops_until_what_widened_is_approved() {
+    let space = space(json!({"http": [{"to": "https://*.acme.com", "methods": ["GET"], "private": false}]}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    let before = space.read("mst.lock");
+    // Less: taken over, and nobody is asked.
+    let narrow = json!([{"to": "https://api.acme.com", "methods": ["GET"], "private": false}]);
+    space.write("narrow.wasm", plugin("1.1.0", json!({ "http": narrow })));
+    insta::assert_snapshot!(mst(&space, "plugin add narrow.wasm").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check 1.1.0 in mst.lock, which was 1.0.0
+      granted      workspace:check
+      granted      http:https://api.acme.com
+    ");
+    mst(&space, "run eval.yaml").exits(0);
+    // More.
+    space.write("mst.lock", &before);
+    let wide = json!([{"to": "https://*.acme.com", "methods": ["GET", "POST"], "private": false}]);
+    space.write("wide.wasm", plugin("2.0.0", json!({"http": wide, "env": ["HOME"]})));
+    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `acme/judge/check` 2.0.0 asks for more than was granted, and nobody is here to ask
+      - ~ http:https://*.acme.com
+          + method POST
+        + env:HOME
+    hint: `mst plugin inspect wide.wasm` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`
+    ");
+    assert_eq!(space.read("mst.lock"), before);
+    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0), @r"
+    exit 0
+    -- stdout
+    acme/judge/check 2.0.0 in mst.lock, which was 1.0.0
+      granted      workspace:check
+      granted      http:https://*.acme.com
+      not granted  env:HOME
+    ");
+    mst(&space, "run eval.yaml").exits(0);
+}
+
+#[test]
+fn a_lock_elsewhere_is_named() {
+    let space = space(json!({}));
+    insta::assert_snapshot!(mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105), @r"
+    exit 105
+    -- stderr
+    error: there is no lock `locks/mst.lock`
+    hint: `mst plugin add FILE --lock locks/mst.lock` makes it
+    ");
+    mst(&space, "plugin add check.wasm --grant all --lock locks/mst.lock").exits(0);
+    assert!(space.read("locks/mst.lock").contains("source = \"../check.wasm\""));
+    mst(&space, "run eval.yaml").exits(105);
+    mst(&space, "run eval.yaml --lock locks/mst.lock").exits(0);
+    // From elsewhere, the one beside the eval is found.
+    fs::rename(space.path("locks/mst.lock"), space.path("mst.lock")).expect("moved");
+    let text = space.read("mst.lock").replace("../check.wasm", "check.wasm");
+    space.write("mst.lock", text);
+    fs::create_dir(space.path("away")).expect("made");
+    let mut command = space.command(["run", "../eval.yaml"]);
+    command.current_dir(space.path("away"));
+    space.finish(command).exits(0);
+}
+
+#[test]
+fn a_lock_that_was_written_to_is_refused_or_grants_less() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    let text = space.read("mst.lock");
+    let said = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        space.write("mst.lock", text.replacen(from, to, 1));
+        mst(&space, "run eval.yaml").exits(105).stderr
+    };
+    let all = [
+        said("mst.lock/v1", "mst.lock/v2"),
+        said("granted = true", "granted = \"yes\""),
+        said("schema = ", "schema : "),
+        said("check.wasm", "none.wasm"),
+        said("acme/judge/check", "acme/judge/chek"),
+    ];
+    insta::assert_snapshot!(all.join("--\n"), @r#"
+    error: can't read the lock `mst.lock`
+      - its format is `mst.lock/v2`, and this mst reads `mst.lock/v1`
+    hint: upgrade mst
+    --
+    error: can't read the lock `mst.lock`
+      - `plugin[0].workspace[0].granted` must be true or false, and is text
+    --
+    error: can't read the lock `mst.lock`
+      - it is no TOML
+      - TOML parse error at line 3, column 8
+          |
+        3 | schema : "mst.lock/v1"
+          |        ^
+        key with no value, expected `=`
+        
+    hint: `mst plugin add` writes it; bring back the one that was committed
+    --
+    error: can't read the plugin `none.wasm`
+      - No such file or directory (os error 2)
+    --
+    error: there is no plugin `acme/judge/check`
+    hint: did you mean `acme/judge/chek`?
+    "#);
+    // Whose text is not what the plugin asks for grants nothing of it.
+    space.write("mst.lock", text.replacen("timeout = \"1h\"", "timeout = \"1m\"", 1));
+    let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
+    assert!(page.contains("[not granted]"), "{page}");
+    mst(&space, "plugin grant acme/judge/check workspace:check").exits(0);
+    assert_eq!(space.read("mst.lock"), text);
+}
+
+#[test]
+fn mst_s_own_plugins_need_no_grant_and_take_none() {
+    let space = Space::new();
+    insta::assert_snapshot!(mst(&space, "plugin grant mst/runner/docker exec:create").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `mst/runner/docker` is mst's own: it is granted all that it asks for
+    hint: a policy says what even mst's own plugins may not do
+    ");
+    insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/none").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `acme/judge/none` is not in the lock `mst.lock`
+    hint: `mst plugin add FILE` puts it there; `--lock FILE` names another lock
+    ");
+}
+
+#[test]
+fn a_policy_says_what_may_be_granted_at_all() {
+    let space = space(asking());
+    space.write(
+        "mst.policy.toml",
+        "schema = \"mst.policy/v1\"\ncapabilities = [\"workspace\", \"http\", \"dir\"]\n",
+    );
+    let mut home = space.command(["plugin", "add", "check.wasm", "--grant", "env:ACME_REGION"]);
+    insta::assert_snapshot!(space.finish(home), @r"
+    exit 105
+    -- stderr
+    error: `env:ACME_REGION` can't be granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
+    hint: whoever keeps the policy can change it
+    ");
+    // All means all that it admits.
+    let added = mst(&space, "plugin add check.wasm --grant all --bind dir:rules=.").exits(0);
+    insta::assert_snapshot!(added, @r"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+      granted      dir:rules
+      granted      http:https://*.acme.com
+      not granted  secret:api-key
+      not granted  env:ACME_REGION
+    -- stderr
+    secret:api-key: not granted: the policy `mst.policy.toml` admits no `secret`: `capabilities` has `workspace`, `http`, `dir`
+    env:ACME_REGION: not granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
+    ");
+    // The user's binds too, and the strictest wins.
+    fs::create_dir_all(space.path("config/mst")).expect("made");
+    space.write("config/mst/policy.toml", "schema = \"mst.policy/v1\"\nplugins = [\"mst/*/*\"]\n");
+    home = space.command(["run", "eval.yaml"]);
+    home.env("XDG_CONFIG_HOME", space.path("config"));
+    insta::assert_snapshot!(space.finish(home), @r"
+    exit 105
+    -- stderr
+    error: the policy `[DIR]/config/mst/policy.toml` admits no plugin `acme/judge/check`: `plugins` has `mst/*/*`
+    hint: whoever keeps the policy can change it
+    ");
+    // One that can't be read lets nothing start.
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprogram = []\n");
+    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
+    exit 105
+    -- stderr
+    error: can't read the policy `mst.policy.toml`
+      - unknown key `program`
+    hint: did you mean `programs`?
+    ");
+}
+
+#[test]
+fn a_policy_binds_mst_s_own_plugins() {
+    let space = Space::new();
+    Eval::new().write(&space);
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\ncapabilities = []\n");
+    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `mst/dataset/jsonl` may not see the directory `data`: the policy `mst.policy.toml` admits no `dir`: `capabilities` is empty
+    ");
+    space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
+    let page = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml").exits(0).stdout;
+    assert!(
+        page.contains(
+            "      x the policy `strict.toml` admits no program `docker`: `programs` has `podman`\n"
+        ),
+        "{page}"
+    );
+    let json = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml --json").exits(0).json();
+    let refused =
+        json["requests"].as_array().expect("a list").iter().filter(|line| line["refused"].is_string());
+    assert_eq!(refused.count(), 12);
+    mst(&space, "plugin inspect mst/runner/docker --policy none.toml").exits(105);
+}
