@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, wasm};
+use crate::support::{Eval, Output, Space, need, python, wasm};
 
 /// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
 fn plugin(version: &str, more: Value) -> Vec<u8> {
@@ -117,6 +117,39 @@ fn added_granted_revoked_and_taken_out() {
     acme/judge/check is no more in mst.lock
     ");
     mst(&space, "run eval.yaml").exits(105);
+}
+
+#[test]
+fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
+    let python = need!(python());
+    let space = space(asking());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/support/terminal.py");
+    let answer = |letters: &str| {
+        let program = env!("CARGO_BIN_EXE_mst");
+        let args = [script, letters, program, "plugin", "add", "check.wasm"];
+        space.finish(space.any_command(python.join("python3"), args))
+    };
+    let quit = answer("yq").exits(105);
+    assert!(quit.stdout.contains("error: nothing was granted, and the lock is as it was\n"), "{quit}");
+    assert!(!space.path("mst.lock").exists());
+    let added = answer("yna").exits(0);
+    let (page, asked) = added.stdout.split_once("\ngrant ").expect("it asks");
+    assert!(page.contains("! a wildcard: every host below `acme.com`"), "{page}");
+    insta::assert_snapshot!(asked, @r"
+    workspace:check? [y]es, [n]o, [a]ll that follow, [q]uit: y
+    dir:rules: not granted: say what it is by `mst plugin grant acme/judge/check dir:rules --bind dir:rules=PATH`
+    grant http:https://*.acme.com? [y]es, [n]o, [a]ll that follow, [q]uit: n
+    secret:api-key: not granted: say what it is by `mst plugin grant acme/judge/check secret:api-key --bind secret:api-key=env:NAME`
+    grant env:ACME_REGION? [y]es, [n]o, [a]ll that follow, [q]uit: a
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+      not granted  dir:rules
+      not granted  http:https://*.acme.com
+      not granted  secret:api-key
+      granted      env:ACME_REGION
+    ");
+    // What needs no answer asks none.
+    assert!(!answer("").exits(0).stdout.contains("grant "));
 }
 
 #[test]
@@ -434,4 +467,15 @@ fn a_policy_binds_mst_s_own_plugins() {
         json["requests"].as_array().expect("a list").iter().filter(|line| line["refused"].is_string());
     assert_eq!(refused.count(), 12);
     mst(&space, "plugin inspect mst/runner/docker --policy none.toml").exits(105);
+}
+
+#[test]
+fn a_page_for_a_pull_request() {
+    let space = space(asking());
+    mst(&space, "plugin add check.wasm --grant workspace:check").exits(0);
+    let page = mst(&space, "plugin inspect acme/judge/check --markdown").exits(0).stdout;
+    assert!(page.starts_with("## acme/judge/check 1.0.0\n"), "{page}");
+    assert!(page.contains("\n#### `workspace:check`, in a copy of the trial's workspace, on the machine that grades — **granted**\n"), "{page}");
+    assert!(page.contains("\n#### `env:ACME_REGION`, of your environment — **not granted**\n"), "{page}");
+    mst(&space, "plugin inspect acme/judge/check --markdown --json").exits(2);
 }

@@ -25,6 +25,7 @@ fn the_page_of_the_dataset_jsonl() {
     license   Apache-2.0
 
     Asks for
+      in short: it sees 1 directory; by itself nothing else
       dir:data, read
           ! reads the path in your option `path`
 
@@ -111,6 +112,7 @@ fn the_page_of_the_judge_command() {
     license   Apache-2.0
 
     Asks for
+      in short: it has 1 command run in trials' workspaces, as you; by itself nothing else
       workspace:check, in a copy of the trial's workspace, on the machine that grades
           {command:option(command)}
           at most 1h, and 1 MiB of each output
@@ -154,8 +156,10 @@ fn the_page_of_the_runner_docker() {
     ports     none
 
     Asks for
+      in short: it has 12 commands run on this machine, as you; by itself nothing else
       for every command below
           ! speaks to a container engine: who may do that is as good as root on its host
+          ! your SSH agent: may log in wherever your keys do
           ! your environment's `CONTAINER_HOST`, `DOCKER_CERT_PATH`, `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`, `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
       exec:image, on this machine, as you
           {engine:enum(docker|podman)} image inspect --format={{{{.Config.User}}}} {option(image)}
@@ -194,11 +198,11 @@ fn the_page_of_the_runner_docker() {
       exec:copy-to, on this machine, as you
           {engine:enum(docker|podman)} cp {source:host-dir}/. {machine}:{target:machine-path}
           at most 1h, and 1 MiB of each output
-          ! the path of a directory of the host's
+          ! sees a directory of the host's: what goes to a machine, or comes from it
       exec:copy-from, on this machine, as you
           {engine:enum(docker|podman)} cp {machine}:{source:machine-path}/. {target:host-dir}
           at most 1h, and 1 MiB of each output
-          ! the path of a directory of the host's
+          ! sees a directory of the host's: what goes to a machine, or comes from it
 
     Options
       cpus      number            The most processors of a machine, as `2` or `0.5`.

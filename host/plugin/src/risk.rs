@@ -132,6 +132,9 @@ fn of_command(manifest: &Manifest, place: Place, command: &CommandTemplate) -> V
     }
     if let Some(name) = known(&REMOTES) {
         out.push(format!("a shell on another machine may read the arguments: `{name}`"));
+        out.push(format!(
+            "goes by your own configuration of `{name}`, which may name further programs and hosts"
+        ));
     }
     if one_of(&ENGINES) {
         out.push("speaks to a container engine: who may do that is as good as root on its host".to_owned());
@@ -168,10 +171,13 @@ fn of_command(manifest: &Manifest, place: Place, command: &CommandTemplate) -> V
         out.push(format!("an image of the plugin's choice: {}", listed(images)));
     }
     if slots().any(|slot| slot.kind == SlotType::HostDir) {
-        out.push("the path of a directory of the host's".to_owned());
+        out.push("sees a directory of the host's: what goes to a machine, or comes from it".to_owned());
     }
     for var in &command.secrets {
         out.push(format!("the secret `{}`, in its variable `{}`", var.secret, var.name));
+    }
+    if command.env.iter().any(|name| name == "SSH_AUTH_SOCK") {
+        out.push("your SSH agent: may log in wherever your keys do".to_owned());
     }
     if !command.env.is_empty() {
         out.push(format!("your environment's {}", listed(command.env.iter().map(String::as_str))));

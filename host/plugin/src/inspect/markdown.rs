@@ -60,7 +60,8 @@ impl Page {
     }
 
     fn requests_in_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\n### Asks for")?;
+        writeln!(out, "\n### Asks for\n")?;
+        writeln!(out, "In short: it {}.", words(&self.in_short()))?;
         let shared = self.shared_risks();
         if !shared.is_empty() {
             writeln!(out, "\nEvery command:\n")?;

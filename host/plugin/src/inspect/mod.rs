@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::component::{Extern, PluginFile};
 use crate::grant::Granted;
-use crate::request::{Key, Request};
+use crate::request::{Access, Capability, Key, Request};
 use crate::risk;
 use crate::world::World;
 
@@ -138,6 +138,36 @@ impl Page {
     /// How many of its requests a policy refuses, or all of it.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some() || self.requests.iter().any(|line| line.refused.is_some())
+    }
+
+    /// All that it asks for in one sentence.
+    fn in_short(&self) -> String {
+        let count =
+            |capability| self.requests.iter().filter(|line| line.key.capability() == capability).count();
+        let writes =
+            |line: &&Line| matches!(&line.request, Request::Dir(dir) if dir.access == Access::ReadWrite);
+        let several = |count: usize, one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let of = |capability, before: &str, one: &str, many: &str, after: &str| match count(capability) {
+            0 => None,
+            count => Some(format!("{before} {}{after}", several(count, one, many))),
+        };
+        let written = match self.requests.iter().filter(writes).count() {
+            0 => String::new(),
+            count => format!(", and writes to {count}"),
+        };
+        let parts = [
+            of(Capability::Exec, "has", "command", "commands", " run on this machine, as you"),
+            of(Capability::Workspace, "has", "command", "commands", " run in trials' workspaces, as you"),
+            of(Capability::Dir, "sees", "directory", "directories", &written),
+            of(Capability::Http, "sends requests to", "destination", "destinations", ""),
+            of(Capability::Secret, "has", "secret", "secrets", " put in"),
+            of(Capability::Env, "reads", "variable", "variables", " of your environment"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        format!("{}; by itself nothing else", parts.join("; "))
     }
 
     /// What is to be known of every command, where there are several: a reviewer who reads it at each

@@ -80,6 +80,7 @@ fn a_runners_page() {
     ports     none
 
     Asks for
+      in short: it has 4 commands run on this machine, as you; sees 2 directories, and writes to 1; by itself nothing else
       exec:create, on this machine, as you
           docker run --volume=/:/host --security-opt=no-new-privileges --name {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
           at most 2m, and 1 MiB of each output
@@ -189,6 +190,7 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       x the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`: `plugins` has `mst/*/*`
 
     Asks for
+      in short: it has 1 command run in trials' workspaces, as you; sends requests to 2 destinations; has 2 secrets put in; reads 2 variables of your environment; by itself nothing else
       workspace:check, in a copy of the trial's workspace, on the machine that grades  [not granted]
           {option(command)}
           at most 1h, and 1 MiB of each output
@@ -235,6 +237,8 @@ fn for_a_pull_request_it_is_markdown() {
     **Refused**: the policy \`/etc/mst/policy.toml\` admits no plugin \`acme/judge/model\`: \`plugins\` has \`mst/\*/\*\`
 
     ### Asks for
+
+    In short: it has 1 command run in trials' workspaces, as you; sends requests to 2 destinations; has 2 secrets put in; reads 2 variables of your environment; by itself nothing else.
 
     #### `workspace:check`, in a copy of the trial's workspace, on the machine that grades — **not granted**
 
@@ -321,6 +325,7 @@ fn an_environment_that_all_commands_get_is_said_once() {
         text.split_once("\n\n").expect("more follows").0.to_owned()
     };
     insta::assert_snapshot!(with("['A', 'B']", "['A', 'B']"), @r"
+    in short: it has 2 commands run on this machine, as you; by itself nothing else
     for every command below
         ! your environment's `A`, `B`
     exec:s, on this machine, as you

@@ -46,6 +46,7 @@ impl Page {
             return writeln!(f, "\nAsks for nothing: no command, no directory, no network.");
         }
         writeln!(f, "\nAsks for")?;
+        writeln!(f, "  in short: it {}", self.in_short())?;
         let shared = self.shared_risks();
         if !shared.is_empty() {
             writeln!(f, "  for every command below")?;

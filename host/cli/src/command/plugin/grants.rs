@@ -162,15 +162,9 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
     } else if pending.is_empty() {
         Vec::new()
     } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        ask(
-            &file,
-            &pinned,
-            diff.as_ref(),
-            &pending,
-            &policy,
-            &mut io::stdin().lock(),
-            &mut io::stderr().lock(),
-        )?
+        let said = plugins::lock_argument(&lock);
+        let (input, output) = (&mut io::stdin().lock(), &mut io::stderr().lock());
+        ask(&to_read(&file, diff.as_ref()), &pinned, &pending, &policy, &said, input, output)?
     } else {
         return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
     };
@@ -282,22 +276,26 @@ fn grant_keys(pinned: &mut Pinned, keys: &[Key], policy: &Policy) -> Result<(), 
     Err(failure.hint(format!("say it by `{}`", say.collect::<Vec<_>>().join(" "))))
 }
 
-/// Asks the person at the terminal what to grant.
+/// What a person reads before being asked: the page of a new plugin, or what an upgrade wants more.
+fn to_read(file: &PluginFile, diff: Option<&Diff>) -> String {
+    match diff {
+        Some(diff) => format!("{} {}\n\n{diff}\n", file.manifest().id, file.manifest().version),
+        None => format!("{}\n", Page::of(file)),
+    }
+}
+
+/// Asks the person at the terminal, who is shown `text`, what to grant.
 fn ask(
-    file: &PluginFile,
+    text: &str,
     pinned: &Pinned,
-    diff: Option<&Diff>,
     pending: &[Key],
     policy: &Policy,
+    lock: &str,
     input: &mut dyn BufRead,
     output: &mut dyn Write,
 ) -> Result<Vec<Key>, Failure> {
     let failed = |error: io::Error| Failure::because("can't ask", &error);
-    let text = match diff {
-        Some(diff) => format!("{} {}\n\n{diff}\n", pinned.id, pinned.version),
-        None => format!("{}\n", Page::of(file)),
-    };
-    write!(output, "{}", mst_sandbox::clean(&text, usize::MAX, true)).map_err(failed)?;
+    write!(output, "{}", mst_sandbox::clean(text, usize::MAX, true)).map_err(failed)?;
     let mut granted = Vec::new();
     for key in pending {
         let refused = pinned.requests.get(key).and_then(|asked| policy.refuses(&asked.request));
@@ -306,12 +304,10 @@ fn ask(
             continue;
         }
         if pinned.unbound(key) {
-            writeln!(
-                output,
-                "{key}: not granted: `mst plugin grant {} {key} --bind {key}=…` says where it is",
-                pinned.id
-            )
-            .map_err(failed)?;
+            let place = if key.capability() == Capability::Dir { "PATH" } else { "env:NAME" };
+            let id = &pinned.id;
+            writeln!(output, "{key}: not granted: say what it is by `mst plugin grant {id} {key} --bind {key}={place}{lock}`")
+                .map_err(failed)?;
             continue;
         }
         write!(output, "grant {key}? [y]es, [n]o, [a]ll that follow, [q]uit: ").map_err(failed)?;
@@ -501,7 +497,7 @@ mod tests {
         rules.add("p.toml", &format!("schema = 'mst.policy/v1'\n{policy}")).expect("a policy");
         let pending: Vec<Key> = pending(&pinned, None).into_iter().take(3).collect();
         let mut said = Vec::new();
-        let granted = ask(&file, &pinned, None, &pending, &rules, &mut lines.as_bytes(), &mut said);
+        let granted = ask("", &pinned, &pending, &rules, "", &mut lines.as_bytes(), &mut said);
         let granted = granted.ok().map(|keys| keys.iter().map(ToString::to_string).collect());
         let said = String::from_utf8(said).expect("UTF-8");
         (granted, said.lines().filter(|line| line.contains("exec:")).map(str::to_owned).collect())
