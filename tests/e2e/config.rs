@@ -42,7 +42,7 @@ fn unknown_keys_suggest_the_near_one() {
     ");
     insta::assert_snapshot!(said(|eval| eval.set("zzzzzzzz", json!(3))), @"
     error: the eval `eval.yaml` is not valid
-      - unknown key `zzzzzzzz` (known keys: `capacity`, `client`, `dataset`, `deadlines`, `judges`, `limits`, `name`, `trials`, `variants`)
+      - unknown key `zzzzzzzz` (known keys: `capacity`, `client`, `dataset`, `deadlines`, `judges`, `limits`, `name`, `tokens`, `trials`, `variants`)
     hint: `mst schema eval` prints the schema
     ");
     insta::assert_snapshot!(said(|eval| eval.set("judges.0.options.tolerence", json!(3))), @"

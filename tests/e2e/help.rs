@@ -79,6 +79,9 @@ fn the_whole_of_help() {
               
               [default: 0]
 
+          --tokens-on-disk
+              Let tokens lie on a disk where a machine has no memory file system for them
+
           --runner <ID>
               Where trials run: `local`, or a runner plugin's id
               

@@ -32,3 +32,4 @@ mod ssh;
 mod stop;
 mod support;
 mod threshold;
+mod tokens;

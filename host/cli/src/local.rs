@@ -11,6 +11,7 @@ use mst_worker::collect::{Place, collect};
 use mst_worker::trial::ClientEnvironment;
 
 use crate::error::Failure;
+use crate::place;
 
 /// Runs each shard in this process.
 pub(crate) struct Local {
@@ -27,6 +28,7 @@ impl Runner for Local {
             results: spec.staging.clone(),
             scratch: self.scratch.clone(),
             environment: self.environment.clone(),
+            tokens: place::token_places(),
             mst: self.mst.clone(),
         };
         let (coordinator, worker) = tokio::io::duplex(64 << 10);

@@ -21,6 +21,8 @@ mod policies;
 mod prepare;
 mod runners;
 mod show;
+mod tokens;
+mod until_signal;
 
 use std::process::ExitCode;
 

@@ -34,6 +34,18 @@ pub(crate) fn path() -> String {
     var("PATH").unwrap_or_else(|| "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned())
 }
 
+/// Where a worker may keep tokens, the best first: each is looked at before it is used.
+pub(crate) fn token_places() -> Vec<PathBuf> {
+    let runtime = var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let user = rustix::process::geteuid().as_raw();
+    [Some(PathBuf::from("/run/mst/tokens")), runtime.map(|dir| dir.join("mst/tokens"))]
+        .into_iter()
+        .flatten()
+        // One part only: whoever else may write there must not be able to put another in its place.
+        .chain([PathBuf::from(format!("/dev/shm/mst-tokens-{user}"))])
+        .collect()
+}
+
 /// The whole environment.
 pub(crate) fn vars() -> impl Iterator<Item = (OsString, OsString)> {
     env::vars_os()

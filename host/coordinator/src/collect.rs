@@ -19,6 +19,7 @@ use crate::plan::{PlanError, write_bundles};
 use crate::pools::Pools;
 use crate::runner::{Runner, ShardSpec};
 use crate::shard::PlannedClient;
+use crate::vault::Vault;
 
 /// How many shards are started at a time.
 const SIDE_BY_SIDE: usize = 8;
@@ -56,6 +57,8 @@ impl Stop {
 pub struct Options {
     /// How many trials a worker does at a time.
     pub concurrency: u32,
+    /// The tokens that workers may ask for.
+    pub vault: Vault,
 }
 
 /// What collecting came to.
@@ -96,7 +99,7 @@ pub async fn collect(
     events: &Events,
 ) -> Result<Collected, CollectError> {
     let staging = Arc::new(run.scratch("collect")?);
-    let Options { concurrency } = options;
+    let Options { concurrency, vault } = options;
     let pools = Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits));
     let plans = write_bundles(run, record, concurrency, &pools, staging.path())?;
     let trials = plans.iter().map(|plan| plan.trials.len() as u64).sum();
@@ -123,6 +126,7 @@ pub async fn collect(
             machine_time: record.eval.deadlines.machine.0,
             clients: clients.clone(),
             door: door.clone(),
+            vault: vault.clone(),
             concurrency,
             beyond,
             room: room.clone(),

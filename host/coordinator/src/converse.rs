@@ -1,14 +1,15 @@
 //! What is said to and heard from one worker, and the keeping of what it announces. The three go
 //! on side by side: a trial that is long on its way here holds up no other, and is no silence.
 
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use mst_model::TrialKey;
 use mst_model::case::check_path;
 use mst_model::run::ShardRecord;
+use mst_model::{TokenId, TrialKey};
 use mst_protocol::{
-    FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Numbered, TrialDone, decode, encode,
+    FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Need, Numbered, Token, TrialDone, decode, encode,
 };
 use mst_store::Expected;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -141,6 +142,7 @@ impl Driver {
         let mut noise = 0;
         let mut buffer = vec![0; 16 << 10];
         let mut told = Told::Nothing;
+        let mut getting: Option<Getting<'_>> = None;
         // Noise does not put off the `hello`.
         let (began, mut heard) = (Instant::now(), Instant::now());
         loop {
@@ -189,10 +191,7 @@ impl Driver {
                         }
                         match conversation.on(message).map_err(|breach| breach.to_string())? {
                             Action::Begin => self.events.say(Event::ShardStarted { shard: record.index }),
-                            Action::Tokens(names, _why) => {
-                                let name = names.first().map_or(String::new(), |name| format!("`{name}`"));
-                                return Err(format!("there is no source for the token {name}"));
-                            }
+                            Action::Tokens(names, why) => getting = Some(Box::pin(self.tokens(names, why, record.index))),
                             // What nobody counts needs no room.
                             Action::Ask(trial, needs) if needs.is_empty() => {
                                 self.let_start(conversation, began, &ways, trial);
@@ -214,6 +213,11 @@ impl Driver {
                         }
                     }
                 }
+                Some(tokens) = got(&mut getting) => {
+                    getting = None;
+                    conversation.give(began.elapsed());
+                    ways.say(FromCoordinator::Tokens { tokens: tokens? });
+                }
                 Some(trial) = granted.recv() => {
                     if !self.let_start(conversation, began, &ways, trial.clone()) {
                         seat.free(&trial);
@@ -230,6 +234,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Gets tokens for the worker. It is told of trouble as it comes, for that may take long.
+    async fn tokens(&self, names: BTreeSet<TokenId>, why: Need, shard: u32) -> Result<Vec<Token>, String> {
+        let trouble = |what| self.events.say(Event::Trouble { shard, what });
+        self.vault.get(&names, why, trouble).await
     }
 
     /// Lets a trial start; false where it may not any more.
@@ -316,6 +326,13 @@ impl Ways {
     fn keep(&self, announced: Announced) {
         let _ = self.keep.send(announced);
     }
+}
+
+type Getting<'a> = Pin<Box<dyn Future<Output = Result<Vec<Token>, String>> + Send + 'a>>;
+
+/// The tokens, where some are being got.
+async fn got(getting: &mut Option<Getting<'_>>) -> Option<Result<Vec<Token>, String>> {
+    Some(getting.as_mut()?.await)
 }
 
 /// What a worker was told already.

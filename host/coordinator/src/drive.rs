@@ -20,6 +20,7 @@ use crate::guard::guarded;
 use crate::plan::ShardPlan;
 use crate::runner::{Results, Runner, Session, ShardSpec};
 use crate::shard::{Conversation, PlannedClient, Terms};
+use crate::vault::Vault;
 
 /// What drives a shard.
 pub(crate) struct Driver {
@@ -34,6 +35,8 @@ pub(crate) struct Driver {
     pub(crate) clients: Arc<BTreeMap<VariantId, PlannedClient>>,
     /// Where trials ask for room.
     pub(crate) door: Arc<Door>,
+    /// Where tokens come from.
+    pub(crate) vault: Vault,
     /// How many trials a worker does at a time.
     pub(crate) concurrency: u32,
     /// By how much a trial may be longer than its client's deadline.

@@ -18,6 +18,7 @@ mod pools;
 mod room;
 pub mod runner;
 mod shard;
+pub mod vault;
 pub mod whole;
 
 pub use collect::{CollectError, Collected, Options, Stop, collect};

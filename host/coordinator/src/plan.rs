@@ -152,6 +152,7 @@ impl OpenBundle {
             concurrency,
             clients,
             deadlines: record.eval.deadlines.clone(),
+            tokens_on_disk: record.policy.tokens_on_disk,
         };
         let write = |path: &Path| {
             std::fs::create_dir_all(&bundle)?;

@@ -251,7 +251,6 @@ impl Conversation {
         }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "tokens have no source yet"))]
     /// What was needed is given. What is under way may have waited for it.
     pub(crate) fn give(&mut self, now: Duration) {
         self.given.extend(self.needed.take().into_iter().flatten());

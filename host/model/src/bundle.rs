@@ -24,6 +24,9 @@ pub struct Bundle {
     pub clients: BTreeMap<VariantId, Client>,
     /// How long each part of a trial may take.
     pub deadlines: Deadlines,
+    /// Whether tokens may lie on a disk where there is no memory file system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tokens_on_disk: bool,
 }
 
 impl Bundle {

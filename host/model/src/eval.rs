@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::id::Kind;
 use crate::limits::{Capacity, Limit, Limits};
 use crate::schema::{self, Problem};
+use crate::tokens::TokenUse;
 use crate::{Digest, JudgeId, PluginId, ServiceId, Span, TokenId, VariantId};
 
 /// An eval: a dataset's cases, asked of a client in several variants, graded by judges.
@@ -36,6 +37,9 @@ pub struct Eval {
     /// How long each part of a trial may take.
     #[serde(default)]
     pub deadlines: Deadlines,
+    /// The tokens that clients name, and where they come from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens: BTreeMap<TokenId, TokenUse>,
     /// What the trials of all shards together may not exceed, by provider and by server.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
@@ -215,10 +219,11 @@ impl Eval {
         if problems.is_empty() { Ok(eval) } else { Err(problems) }
     }
 
-    /// The digest of what it asks: of all of it but how it is paced.
+    /// The digest of what it asks: of all of it but how it is paced, and where tokens come from.
     pub fn digest(&self) -> Result<Digest, serde_json::Error> {
-        let paced = Eval { limits: Limits::default(), capacity: Vec::new(), ..self.clone() };
-        Digest::of_json(&paced)
+        let asked =
+            Eval { limits: Limits::default(), capacity: Vec::new(), tokens: BTreeMap::new(), ..self.clone() };
+        Digest::of_json(&asked)
     }
 
     /// What is wrong with limits for this eval.
@@ -337,6 +342,29 @@ impl Eval {
             check_env(&format!("{at}.env"), client.env.keys(), &mut say);
             check_env(&format!("{at}.pass_env"), client.pass_env.iter(), &mut say);
         }
+        for (name, token) in &self.tokens {
+            let at = format!("tokens.{name}");
+            if token.sources() != 1 {
+                let message = format!("a token has one source, not {}", token.sources());
+                say(at.clone(), message, Some("give it one of `env`, `file` and `command`"));
+            }
+            if token.env.as_deref().is_some_and(|name| name.is_empty() || name.contains(['=', '\0'])) {
+                say(format!("{at}.env"), "it is no name of an environment variable".to_owned(), None);
+            }
+        }
+        let clients = self.client.iter().map(|client| ("client".to_owned(), client));
+        let own = self.variants.iter().enumerate();
+        let own = own
+            .filter_map(|(at, variant)| Some((format!("variants[{at}].client"), variant.client.as_ref()?)));
+        for (at, client) in clients.chain(own) {
+            for name in client.tokens.iter().filter(|name| !self.tokens.contains_key(name)) {
+                say(
+                    format!("{at}.tokens"),
+                    format!("the token `{name}` has no source"),
+                    Some("say in the eval's `tokens` where it comes from"),
+                );
+            }
+        }
         let mut pools = BTreeSet::new();
         for (at, pool) in self.capacity.iter().enumerate() {
             if !pools.insert(&pool.key) {
@@ -419,6 +447,31 @@ mod tests {
         assert_eq!(plain, digest(|v| v["limits"] = json!({"providers": {"models": {"concurrency": 3}}})));
         assert_eq!(plain, digest(|v| v["capacity"] = json!([{"key": "gpu", "limit": 2, "tags": ["big"]}])));
         assert_ne!(plain, digest(|v| v["deadlines"] = json!({"client": "1s"})));
+    }
+
+    #[test]
+    fn tokens_have_one_source_each() {
+        let with = |tokens: Value| {
+            said(|v| {
+                v["client"]["tokens"] = json!(["gateway"]);
+                v["tokens"] = tokens;
+            })
+        };
+        assert_eq!(with(json!({"gateway": {"env": "TOKEN"}})), [""; 0]);
+        assert_eq!(
+            with(json!({})),
+            [
+                "`client.tokens`: the token `gateway` has no source (say in the eval's `tokens` where it comes from)"
+            ]
+        );
+        assert_eq!(
+            with(json!({"gateway": {"env": "TOKEN", "file": "token"}})),
+            ["`tokens.gateway`: a token has one source, not 2 (give it one of `env`, `file` and `command`)"]
+        );
+        assert_eq!(
+            with(json!({"gateway": {"env": "TOKEN", "on_failure": "weit"}})),
+            ["`tokens.gateway.on_failure`: `weit` is none of `end`, `wait` (did you mean `wait`?)"]
+        );
     }
 
     #[test]

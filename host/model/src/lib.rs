@@ -20,6 +20,7 @@ pub mod run;
 pub mod schema;
 pub mod strict_json;
 pub mod time;
+pub mod tokens;
 pub mod transcript;
 
 pub use bytes::Bytes;

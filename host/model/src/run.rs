@@ -76,6 +76,9 @@ pub struct Policy {
     /// The user's limits, which stand in for the eval's.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// Whether tokens may lie on a disk where there is no memory file system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tokens_on_disk: bool,
 }
 
 /// How a shard ended.

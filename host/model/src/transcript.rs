@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
-use crate::{Digest, RunId, TrialKey};
+use crate::{Digest, RunId, TokenId, TrialKey};
 
 /// A stream as it was captured: byte for byte up to the bound.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,17 @@ pub struct Omitted {
     pub path: String,
     /// Why.
     pub why: String,
+}
+
+/// A token that the client gave away, and that was taken out of what is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scrubbed {
+    /// `report`, `stderr` or `files/PATH`.
+    pub entry: String,
+    /// Which token; `[token NAME]` stands in its place.
+    pub token: TokenId,
+    /// How often.
+    pub times: u64,
 }
 
 /// What each part of the trial took, in milliseconds.
@@ -101,6 +112,9 @@ pub struct Transcript {
     /// The workspace, in the order of the paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEntry>,
+    /// Where a token stood in what the client left, and was taken out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scrubbed: Vec<Scrubbed>,
     /// What of the workspace was not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<Omitted>,

@@ -90,6 +90,7 @@ impl Fixture {
             report: None,
             stderr: None,
             files: Vec::new(),
+            scrubbed: Vec::new(),
             omitted: Vec::new(),
         };
         self.run.stage().expect("begins").commit(&transcript).expect("commits").sha256

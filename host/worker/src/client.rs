@@ -47,6 +47,8 @@ pub(crate) struct Question<'a> {
     pub(crate) prompt: String,
     /// Where the client works; none where it does not need one.
     pub(crate) workspace: Option<&'a Workspace>,
+    /// Where it finds its tokens; none where it needs none.
+    pub(crate) tokens: Option<PathBuf>,
     pub(crate) deadline: Duration,
     pub(crate) cleanup: Duration,
 }
@@ -168,5 +170,6 @@ fn environment(question: &Question<'_>, workspace: &Workspace) -> BTreeMap<Strin
         pair("MST_TRIAL", question.key.index.to_string()),
         pair("MST_PROMPT_FILE", text(workspace.prompt_file())),
     ]);
+    env.extend(question.tokens.clone().map(|dir| pair("MST_TOKENS", text(dir))));
     env
 }

@@ -1,6 +1,6 @@
 //! `collect`: a worker's life. It greets, asks leave for each trial, does it, and says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use mst_model::eval::Client;
 use mst_model::outcome::Status;
 use mst_model::{Case, Digest, TrialKey, VariantId};
 use mst_protocol::{
-    FromCoordinator, FromWorker, InFlight, Lines as WireLines, Numbered, PROTOCOL, TrialDone, Uses, Work,
-    encode,
+    FromCoordinator, FromWorker, InFlight, Lines as WireLines, Need, Numbered, PROTOCOL, Token, TrialDone,
+    Uses, Work, encode,
 };
 use mst_store::{ResultsDir, StoreError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client;
+use crate::tokens::{PlaceError, TokenDir, Tokens};
 use crate::trial::{ClientEnvironment, TrialRunner};
 
 /// How often a worker says that it is still there.
@@ -44,6 +45,9 @@ pub enum CollectError {
     /// Its results can't be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its tokens have no place.
+    #[error(transparent)]
+    Tokens(#[from] PlaceError),
     /// The way to the coordinator broke.
     #[error("the way to the coordinator broke")]
     Channel(#[source] io::Error),
@@ -66,6 +70,8 @@ pub struct Place {
     pub scratch: PathBuf,
     /// What clients find around them.
     pub environment: ClientEnvironment,
+    /// Where tokens may lie, the best first. The first that is fit for them is taken.
+    pub tokens: Vec<PathBuf>,
     /// This worker's version of mst.
     pub mst: String,
 }
@@ -87,8 +93,16 @@ pub async fn collect(
         place.environment.clone(),
         place.scratch.clone(),
     );
+    let tokens = tokens(&place, &bundle)?;
+    let runner = match &tokens {
+        Some(tokens) => runner.with_tokens(tokens.clone()),
+        None => runner,
+    };
     let (say, said) = mpsc::channel(64);
+    let (give, given) = mpsc::channel(1);
     let shared = Arc::new(Shared {
+        given: give,
+        needs: AtomicBool::new(false),
         grants: Mutex::default(),
         in_flight: Mutex::default(),
         stop: CancellationToken::new(),
@@ -99,6 +113,7 @@ pub async fn collect(
     tasks.spawn(write(to, said));
     tasks.spawn(listen(from, shared.clone()));
     tasks.spawn(beat(say.clone(), shared.clone()));
+    let renewing = tokens.clone().map(|tokens| (tokens, say.clone(), shared.clone()));
     let hello = FromWorker::Hello {
         protocol: PROTOCOL.to_owned(),
         mst: place.mst.clone(),
@@ -113,6 +128,7 @@ pub async fn collect(
     };
     let trials = Trials {
         bundle: place.bundle.as_path().into(),
+        tokens: tokens.clone(),
         uses: bundle.clients.iter().map(|(variant, client)| (variant.clone(), uses(client))).collect(),
         runner: Arc::new(runner),
         results,
@@ -121,16 +137,25 @@ pub async fn collect(
     };
     let working = async {
         tell(&say, hello).await?;
-        let ended = trials.run(work, bundle.concurrency.max(1) as usize).await?;
-        let clean = !shared.unclean.load(Ordering::Relaxed);
+        if let Some((tokens, say, shared)) = renewing {
+            tasks.spawn(renew(tokens, say, shared, given));
+        }
+        let ended = tokio::select! {
+            ended = trials.run(work, bundle.concurrency.max(1) as usize) => ended?,
+            broken = first_failure(&mut tasks) => return Err(broken),
+        };
+        // Also where that failed, it is said and no more can be done.
+        let removed = tokens.as_ref().map_or(Ok(()), |tokens| tokens.remove());
+        let clean = removed.is_ok() && !shared.unclean.load(Ordering::Relaxed);
         tell(&say, FromWorker::Done { trials: ended, clean }).await
     };
-    // Both tasks end only when the channel does; a channel that breaks ends the worker.
-    let result = tokio::select! {
-        result = working => result,
-        broken = first_failure(&mut tasks) => Err(broken),
-    };
+    // The tasks end only when the channel does; a channel that breaks ends the worker.
+    let result = working.await;
     shared.kill.cancel();
+    if let Some(tokens) = &tokens {
+        // Done already, where it went well.
+        tokens.remove()?;
+    }
     drop((trials, say));
     if result.is_ok() {
         // The last lines are still to be written.
@@ -149,7 +174,7 @@ enum Ended {
     Wrote,
     /// The coordinator has no more to say.
     Heard,
-    /// Nobody waits for heartbeats any more.
+    /// Nobody waits for heartbeats any more, or for tokens.
     Beat,
 }
 
@@ -168,6 +193,10 @@ async fn first_failure(tasks: &mut JoinSet<Result<Ended, CollectError>>) -> Coll
 }
 
 struct Shared {
+    /// Tokens that came.
+    given: mpsc::Sender<Vec<Token>>,
+    /// Whether tokens were asked for, and have not come.
+    needs: AtomicBool,
     /// Trials that wait for their `granted`.
     grants: Mutex<BTreeMap<TrialKey, oneshot::Sender<()>>>,
     in_flight: Mutex<BTreeMap<TrialKey, (Instant, u64)>>,
@@ -224,6 +253,50 @@ async fn beat(say: mpsc::Sender<FromWorker>, shared: Arc<Shared>) -> Result<Ende
     }
 }
 
+/// Asks for tokens at the start, and for each again before its end.
+async fn renew(
+    tokens: Arc<Tokens>,
+    say: mpsc::Sender<FromWorker>,
+    shared: Arc<Shared>,
+    mut given: mpsc::Receiver<Vec<Token>>,
+) -> Result<Ended, CollectError> {
+    let (mut names, mut why) = (tokens.names(), Need::Start);
+    loop {
+        shared.needs.store(true, Ordering::Release);
+        tell(&say, FromWorker::NeedTokens { names: names.clone(), why }).await?;
+        let came = loop {
+            tokio::select! {
+                came = given.recv() => break came,
+                // They did not come in time: nobody is to hold what has ended.
+                () = until(tokens.ends_at()) => tokens.forget_ended()?,
+                () = shared.kill.cancelled() => return Ok(Ended::Beat),
+            }
+        };
+        let Some(came) = came else { return Ok(Ended::Beat) };
+        if came.iter().map(|token| &token.name).collect::<BTreeSet<_>>() != names.iter().collect() {
+            return Err(CollectError::Protocol("`tokens`, and not those that were asked for".to_owned()));
+        }
+        tokens.take(came)?;
+        let Some((at, due)) = tokens.next() else {
+            shared.kill.cancelled().await;
+            return Ok(Ended::Beat);
+        };
+        tokio::select! {
+            () = tokio::time::sleep_until(at) => {}
+            () = shared.kill.cancelled() => return Ok(Ended::Beat),
+        }
+        (names, why) = (due, Need::Expiring);
+    }
+}
+
+/// Returns then; never, where there is no such time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result<Ended, CollectError> {
     let mut lines = WireLines::hidden();
     let mut buffer = vec![0; 16 << 10];
@@ -236,8 +309,11 @@ async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result
         lines.push(&buffer[..read]).map_err(broke)?;
         while let Some(message) = lines.next::<FromCoordinator>().map_err(broke)? {
             match message {
-                FromCoordinator::Tokens { .. } => {
-                    return Err(CollectError::Protocol("`tokens`, which were not asked for".to_owned()));
+                FromCoordinator::Tokens { tokens } => {
+                    let asked = shared.needs.swap(false, Ordering::AcqRel);
+                    if !asked || shared.given.try_send(tokens).is_err() {
+                        return Err(CollectError::Protocol("`tokens`, which were not asked for".to_owned()));
+                    }
                 }
                 FromCoordinator::Granted { trial } => {
                     let waiting = locked(&shared.grants).remove(&trial);
@@ -264,6 +340,7 @@ async fn listen(mut from: impl AsyncRead + Unpin, shared: Arc<Shared>) -> Result
 
 struct Trials {
     bundle: Arc<Path>,
+    tokens: Option<Arc<Tokens>>,
     uses: BTreeMap<VariantId, Uses>,
     runner: Arc<TrialRunner>,
     results: ResultsDir,
@@ -295,6 +372,7 @@ impl Trials {
                 let Some(waited) = self.acquire(&case, &planned).await? else { break 'work };
                 let one = One {
                     bundle: self.bundle.clone(),
+                    tokens: self.tokens.clone(),
                     runner: self.runner.clone(),
                     results: self.results.clone(),
                     shared: self.shared.clone(),
@@ -314,8 +392,21 @@ impl Trials {
         Ok(ended)
     }
 
+    /// Waits for the tokens of a variant's client; false where the run is being stopped.
+    async fn good(&self, variant: &VariantId) -> bool {
+        let Some(tokens) = &self.tokens else { return true };
+        tokio::select! {
+            biased;
+            () = tokens.good(variant) => true,
+            () = self.shared.stop.cancelled() => false,
+        }
+    }
+
     /// Asks leave for a trial, and says how long that took; none where the run is being stopped.
     async fn acquire(&self, case: &Case, planned: &Planned) -> Result<Option<Duration>, CollectError> {
+        if !self.good(&planned.variant).await {
+            return Ok(None);
+        }
         let asked = Instant::now();
         let trial = key(case, planned);
         let (grant, granted) = oneshot::channel();
@@ -338,6 +429,7 @@ fn key(case: &Case, planned: &Planned) -> TrialKey {
 /// One trial.
 struct One {
     bundle: Arc<Path>,
+    tokens: Option<Arc<Tokens>>,
     runner: Arc<TrialRunner>,
     results: ResultsDir,
     shared: Arc<Shared>,
@@ -354,6 +446,14 @@ impl One {
         waited: Duration,
     ) -> Result<bool, CollectError> {
         let trial = key(case, planned);
+        // A token may have come to its end while the trial waited for leave.
+        if let Some(tokens) = &self.tokens {
+            tokio::select! {
+                biased;
+                () = tokens.good(&planned.variant) => {}
+                () = self.shared.kill.cancelled() => return Ok(false),
+            }
+        }
         let deadline = self.runner.client_deadline(case);
         locked(&self.shared.in_flight).insert(trial.clone(), (Instant::now(), deadline.as_millis() as u64));
         let stage = self.results.stage()?;
@@ -390,6 +490,17 @@ impl One {
         tell(&self.say, FromWorker::Trial(done)).await?;
         Ok(true)
     }
+}
+
+/// A place for the tokens of the bundle's clients; none where they need none.
+fn tokens(place: &Place, bundle: &Bundle) -> Result<Option<Arc<Tokens>>, CollectError> {
+    if bundle.tokens().is_empty() {
+        return Ok(None);
+    }
+    let name = format!("{}-{}", bundle.run, bundle.shard);
+    let dir = TokenDir::make(&place.tokens, &name, bundle.tokens_on_disk)?;
+    let needs = bundle.clients.iter().map(|(variant, client)| (variant.clone(), client.tokens.clone()));
+    Ok(Some(Arc::new(Tokens::new(needs.collect(), dir))))
 }
 
 fn uses(client: &Client) -> Uses {

@@ -9,6 +9,7 @@ mod client;
 pub mod collect;
 mod export;
 pub mod grade;
+pub mod tokens;
 pub mod trial;
 mod until;
 mod workspace;

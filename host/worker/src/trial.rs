@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mst_model::eval::{Client, Deadlines};
 use mst_model::outcome::{InstrumentError, Outcome, Stage, Status};
-use mst_model::transcript::{Captured, Spent, Transcript};
+use mst_model::transcript::{Captured, Scrubbed, Spent, Transcript};
 use mst_model::{Case, Digest, RunId, TrialKey, VariantId};
 use mst_process::Stream;
 use tokio::task::{JoinError, spawn_blocking};
@@ -19,6 +20,7 @@ pub use crate::client::ClientEnvironment;
 
 use crate::client::{self, Answer, Question};
 use crate::export::{Bounds, ExportError, Exported, export};
+use crate::tokens::{Scrubber, Tokens};
 use crate::until::{Late, Until};
 use crate::workspace::Workspace;
 
@@ -52,6 +54,7 @@ pub struct TrialRunner {
     deadlines: Deadlines,
     environment: ClientEnvironment,
     scratch: PathBuf,
+    tokens: Option<Arc<Tokens>>,
 }
 
 impl TrialRunner {
@@ -65,7 +68,12 @@ impl TrialRunner {
         environment: ClientEnvironment,
         scratch: PathBuf,
     ) -> TrialRunner {
-        TrialRunner { run, shard, clients, deadlines, environment, scratch }
+        TrialRunner { run, shard, clients, deadlines, environment, scratch, tokens: None }
+    }
+
+    /// With tokens for its clients.
+    pub(crate) fn with_tokens(self, tokens: Arc<Tokens>) -> TrialRunner {
+        TrialRunner { tokens: Some(tokens), ..self }
     }
 
     /// What the client may take for this case.
@@ -108,6 +116,7 @@ impl TrialRunner {
             report: done.report,
             stderr: done.stderr,
             files: done.exported.files,
+            scrubbed: done.scrubbed,
             omitted: done.exported.omitted,
         })
     }
@@ -135,12 +144,13 @@ impl TrialRunner {
         };
 
         let began = Instant::now();
-        let Answer { mut outcome, report, stderr } = client::ask(Question {
+        let Answer { mut outcome, mut report, mut stderr } = client::ask(Question {
             client,
             environment: &self.environment,
             key,
             prompt,
             workspace: workspace.as_ref(),
+            tokens: self.tokens.as_ref().and_then(|tokens| tokens.dir_of(&key.variant)),
             deadline: self.client_deadline(case),
             cleanup: self.deadlines.cleanup.0,
         })
@@ -165,8 +175,14 @@ impl TrialRunner {
                 add_cleanup(&mut outcome, message);
             }
         }
+        let mut scrubbed = Vec::new();
+        if let Some(tokens) = &self.tokens {
+            let (scrubber, files) = (tokens.scrubber(), into.join("files"));
+            (report, stderr, exported, scrubbed) =
+                spawn_blocking(move || scrub(&scrubber, &files, report, stderr, exported)).await??;
+        }
         let (report, stderr) = keep_streams(into, report, stderr).await?;
-        Ok(Done { spent, outcome, report, stderr, exported })
+        Ok(Done { spent, outcome, report, stderr, exported, scrubbed })
     }
 
     async fn provision(&self, case: &Case, prompt: &str) -> Result<Result<Workspace, String>, TrialError> {
@@ -219,12 +235,32 @@ struct Done {
     report: Option<Captured>,
     stderr: Option<Captured>,
     exported: Exported,
+    scrubbed: Vec<Scrubbed>,
 }
 
 impl Done {
     fn broken(outcome: Outcome, spent: Spent) -> Done {
-        Done { spent, outcome, report: None, stderr: None, exported: Exported::default() }
+        let exported = Exported::default();
+        Done { spent, outcome, report: None, stderr: None, exported, scrubbed: Vec::new() }
     }
+}
+
+/// Takes tokens out of what is kept: no secret comes to a disk by a client that gives it away.
+fn scrub(
+    scrubber: &Scrubber,
+    files: &Path,
+    mut report: Option<Stream>,
+    mut stderr: Stream,
+    mut exported: Exported,
+) -> Result<(Option<Stream>, Stream, Exported, Vec<Scrubbed>), TrialError> {
+    let mut scrubbed = Vec::new();
+    if let Some(report) = &mut report {
+        scrubber.stream("report", report, &mut scrubbed);
+    }
+    scrubber.stream("stderr", &mut stderr, &mut scrubbed);
+    let kept = scrubber.files(files, &mut exported, &mut scrubbed);
+    kept.map_err(|source| TrialError::Staging { path: files.to_owned(), source })?;
+    Ok((report, stderr, exported, scrubbed))
 }
 
 /// How much longer than its limit blocking work is waited for: it sees the limit itself, unless

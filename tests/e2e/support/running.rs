@@ -48,6 +48,10 @@ impl Running {
         Running { child: command.spawn().expect("it starts"), out, err, root }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
         kill_process(pid, signal).expect("it is there");

@@ -12,6 +12,7 @@ use mst_worker::trial::ClientEnvironment;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::place;
+use crate::until_signal::UntilSignal;
 
 /// How long a worker that ends waits for its clients' processes to be gone.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -24,6 +25,9 @@ pub(crate) struct CollectArgs {
     /// Where transcripts go
     #[arg(long, value_name = "DIR")]
     results: PathBuf,
+    /// Where tokens go, in place of the usual directories
+    #[arg(long, value_name = "DIR")]
+    tokens: Option<PathBuf>,
 }
 
 pub(crate) fn collect(args: CollectArgs) -> Result<Exit, Failure> {
@@ -46,11 +50,17 @@ pub(crate) fn collect(args: CollectArgs) -> Result<Exit, Failure> {
         bundle: args.bundle,
         results: args.results,
         scratch: scratch.path().join("trials"),
+        tokens: args.tokens.map_or_else(place::token_places, |dir| vec![dir]),
         mst: place::VERSION.to_owned(),
     };
-    let done = runtime.block_on(do_collect(place, tokio::io::stdin(), tokio::io::stdout()));
+    let done = runtime.block_on(async {
+        let stdin = UntilSignal::new(tokio::io::stdin())
+            .map_err(|error| Failure::because("can't listen for signals", &error))?;
+        let done = do_collect(place, stdin, tokio::io::stdout()).await;
+        done.map_err(|error| Failure::from_error(&error))
+    });
     // stdin's thread may hang in a read for ever; what matters is that the clients are gone.
     runtime.shutdown_background();
     mst_process::settle(SETTLE);
-    done.map(|()| Exit::Done).map_err(|error| Failure::from_error(&error).exit(Exit::Partial))
+    done.map(|()| Exit::Done).map_err(|failure| failure.exit(Exit::Partial))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mst_coordinator::machines::{Keep, Staging};
+use mst_coordinator::vault::Vault;
 use mst_coordinator::{Collected, Events, Options, Runner, Stop};
 use mst_model::limits::Limits;
 use mst_model::run::{Policy, RunRecord, RunnerUse};
@@ -22,7 +23,7 @@ use crate::plugins::Plugins;
 use crate::prepare::{Ready, prepare};
 use crate::runners::{self, LOCAL, Loaded};
 use crate::show::{self, How, Progress};
-use crate::{interrupt, pace, place};
+use crate::{interrupt, pace, place, tokens};
 
 /// How long mst waits at its end for processes of trials that it ended to be gone.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -48,6 +49,9 @@ pub(crate) struct RunArgs {
     /// Orders the cases; 0 is the dataset's order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "resume")]
     seed: u64,
+    /// Let tokens lie on a disk where a machine has no memory file system for them
+    #[arg(long)]
+    tokens_on_disk: bool,
     /// Where trials run: `local`, or a runner plugin's id
     #[arg(long, value_name = "ID", default_value = LOCAL, conflicts_with = "resume")]
     runner: String,
@@ -112,13 +116,13 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
         .prefix("mst-")
         .tempdir()
         .map_err(|error| Failure::because("can't make a directory for workspaces", &error))?;
-    let Started { ready, begun, on_machines } = begin(&args, scratch.path(), &stop, &progress).await?;
+    let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
     let Begun { run, mut record } = begun;
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
     let runner = runner(&args, &ready, on_machines, &run, scratch.path())?;
-    let collected = collect(&args, runner, &run, &record, &stop, &progress).await?;
+    let collected = collect(&args, runner, &run, &record, &stop, vault, &progress).await?;
     record.collect = collected.collect;
     record.shards.extend(collected.shards);
     run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
@@ -134,6 +138,7 @@ struct Started {
     ready: Ready,
     begun: Begun,
     on_machines: Option<OnMachines>,
+    vault: Vault,
 }
 
 /// A new run, or an earlier one taken up again; either way with everything that it needs.
@@ -152,23 +157,44 @@ async fn begin(
         };
         let ready = prepare(&eval, args.lock.as_deref(), uses, progress)?;
         let on_machines = load_runner(&ready, scratch, progress)?;
-        let policy = Policy { seed: args.seed, limits: pace::limits(&Limits::default(), &args.limit) };
+        let policy = Policy {
+            seed: args.seed,
+            limits: pace::limits(&Limits::default(), &args.limit),
+            tokens_on_disk: args.tokens_on_disk,
+        };
         pace::check(&ready.file.eval, &policy.limits)?;
+        let vault = vault(&ready, stop).await?;
         let begun = begin::create(&args.runs, &ready, policy, stop, progress).await?;
-        return Ok(Started { ready, begun, on_machines });
+        return Ok(Started { ready, begun, on_machines, vault });
     };
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
     let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), progress)?;
     let on_machines = load_runner(&ready, scratch, progress)?;
+    let vault = vault(&ready, stop).await?;
     let mut begun = begin::resume(run, record, &ready, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.
+    begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
     begun.record.policy.limits = pace::limits(&begun.record.policy.limits, &args.limit);
     begun.record.eval.limits = ready.file.eval.limits.clone();
     begun.record.eval.capacity = ready.file.eval.capacity.clone();
     pace::check(&begun.record.eval, &begun.record.policy.limits)?;
-    Ok(Started { ready, begun, on_machines })
+    Ok(Started { ready, begun, on_machines, vault })
+}
+
+/// The run's tokens, each of them got once: what can't be had is known before anything is made.
+async fn vault(ready: &Ready, stop: &Stop) -> Result<Vault, Failure> {
+    let vault = tokens::vault(&ready.file.eval, &ready.file.dir);
+    tokio::select! {
+        tried = vault.try_all() => tried.map_err(|why| {
+            Failure::new(why).hint("`on_failure: wait` lets shards wait for a token that is not there yet")
+        })?,
+        () = stop.finish.cancelled() => {
+            return Err(Failure::new("interrupted while tokens were got; nothing was started").exit(Exit::Interrupted));
+        }
+    }
+    Ok(vault)
 }
 
 /// A runner that makes machines, loaded before anything of the run is made: what is wrong with it
@@ -218,6 +244,7 @@ async fn collect(
     run: &Arc<RunWriter>,
     record: &RunRecord,
     stop: &Stop,
+    vault: Vault,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Failure> {
     let (events, mut happened) = mpsc::unbounded_channel();
@@ -227,7 +254,7 @@ async fn collect(
             shown.collecting(event);
         }
     });
-    let options = Options { concurrency: args.concurrency };
+    let options = Options { concurrency: args.concurrency, vault };
     let collected = mst_coordinator::collect(run, record, runner, options, stop, &Events(events)).await;
     let _ = showing.await;
     collected.map_err(|error| {

@@ -141,13 +141,14 @@ async fn real(
     to: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), String> {
     let scratch = results.with_extension("scratch");
+    let tokens = vec![results.with_extension("tokens")];
     let environment = ClientEnvironment {
         path: String::new(),
         home: String::new(),
         vars: BTreeMap::new(),
         base_dir: scratch.clone(),
     };
-    let place = Place { bundle, results, scratch, environment, mst: "0.1.0".to_owned() };
+    let place = Place { bundle, results, scratch, environment, tokens, mst: "0.1.0".to_owned() };
     mst_worker::collect::collect(place, from, to).await.map_err(|error| error.to_string())
 }
 

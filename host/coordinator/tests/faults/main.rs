@@ -12,6 +12,7 @@ mod run;
 mod seeds;
 mod shards;
 mod stop;
+mod tokens;
 mod transcript;
 mod whole;
 mod worker;

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use mst_coordinator::machines::{Keep, OnMachines, Staging};
 use mst_coordinator::plan::shard_of;
+use mst_coordinator::vault::Vault;
 use mst_coordinator::whole::OnShards;
 use mst_coordinator::{Collected, Event, Events, Notes, Options, Runner, Stop};
 use mst_model::eval::Eval;
 use mst_model::ledger::{MachineState, MachineStatus};
 use mst_model::run::{Collect, Identity, RunRecord, RunnerUse, ShardEnding};
 use mst_model::{Digest, TrialKey};
-use mst_store::RunDir;
+use mst_store::{RunDir, RunWriter, StoreError};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -39,11 +40,23 @@ pub(crate) struct How {
     pub(crate) finish: Option<Duration>,
     /// When what runs is to be ended.
     pub(crate) cancel: Option<Duration>,
+    /// Where tokens come from.
+    pub(crate) vault: Vault,
+    /// Whether tokens that are needed can't be had.
+    pub(crate) poor: bool,
 }
 
 impl How {
     pub(crate) fn here() -> How {
-        How { machines: None, whole: false, concurrency: 1, finish: None, cancel: None }
+        How {
+            machines: None,
+            whole: false,
+            concurrency: 1,
+            finish: None,
+            cancel: None,
+            vault: Vault::default(),
+            poor: false,
+        }
     }
 
     pub(crate) fn on_machines() -> How {
@@ -103,6 +116,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// A run of so many cases, each asked so often, in so many shards.
     pub(crate) fn new(cases: usize, trials: u32, shards: u32) -> Bench {
+        Bench::of(cases, trials, shards, &json!({}))
+    }
+
+    /// The same, of an eval with more in it.
+    pub(crate) fn of(cases: usize, trials: u32, shards: u32, more: &serde_json::Value) -> Bench {
         // Syncs are half of what a run costs, and nobody cuts the power here.
         let fast = Path::new("/dev/shm");
         let root = if fast.is_dir() { tempfile::tempdir_in(fast) } else { tempfile::tempdir() };
@@ -115,15 +133,18 @@ impl Bench {
             writer.push(&serde_json::from_value(case).expect("a case")).expect("adds");
         }
         let set = writer.finish().expect("finishes");
-        let eval = Eval::read(&json!({
+        let mut eval = json!({
             "dataset": {"plugin": "mst/dataset/jsonl"},
             "judges": [{"plugin": "mst/judge/text"}],
             "client": {"kind": "echo"},
             "variants": [{"id": "a"}],
             "trials": trials,
             "deadlines": {"machine": "20s"},
-        }))
-        .expect("an eval");
+        });
+        for (key, value) in more.as_object().expect("an object") {
+            eval[key] = value.clone();
+        }
+        let eval = Eval::read(&eval).expect("an eval");
         let record = RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
             id,
@@ -143,6 +164,23 @@ impl Bench {
         run.write_record(&record).expect("writes");
         let path = run.path().to_owned();
         Bench { root, path, record }
+    }
+
+    /// The run, to be written to. Nobody else writes; but a process that another test starts holds the
+    /// lock too, from its fork to its exec.
+    fn open_write(&self) -> RunWriter {
+        for _ in 0..200 {
+            match RunDir::open_write(&self.path) {
+                Err(StoreError::Locked { .. }) => std::thread::sleep(Duration::from_millis(10)),
+                opened => return opened.expect("opens"),
+            }
+        }
+        panic!("somebody else writes");
+    }
+
+    /// All of it.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
     }
 
     pub(crate) fn dir(&self) -> RunDir {
@@ -172,7 +210,7 @@ impl Bench {
         let before = self.stored();
         let machines_before = self.dir().machines().expect("reads").len();
         let began = tokio::time::Instant::now();
-        let run = Arc::new(RunDir::open_write(&self.path).expect("opens: nobody else writes"));
+        let run = Arc::new(self.open_write());
         let shards: Vec<(Shard, Heard)> = shards.into_iter().map(|shard| (shard, Heard::default())).collect();
         assert_eq!(shards.len() as u32, self.record.runner.shards);
         let executable = self.root.path().join("mst");
@@ -209,7 +247,7 @@ impl Bench {
         }
         let (say, mut said) = mpsc::unbounded_channel();
         let say = Events(say);
-        let options = Options { concurrency: how.concurrency };
+        let options = Options { concurrency: how.concurrency, vault: how.vault.clone() };
         let collecting = mst_coordinator::collect(&run, &self.record, runner, options, &stop, &say);
         let collected = timeout(AT_LAST, collecting).await.expect("it returns").expect("it collects");
         let took = began.elapsed();
@@ -307,7 +345,7 @@ impl Bench {
                     Who::Real => true,
                     Who::Script(script) => script.lie.is_none() && script.noise <= 64,
                 };
-            if well && !self.is_full() && how.finish.or(how.cancel).is_none() {
+            if well && !how.poor && !self.is_full() && how.finish.or(how.cancel).is_none() {
                 assert_eq!(ending, ShardEnding::Complete, "no other shard's fault is its own");
             }
         }

@@ -51,6 +51,8 @@ fn run(seed: u64) {
         concurrency: 1 + chance.below(3) as u32,
         finish: stops(&mut chance, 4),
         cancel,
+        vault: Default::default(),
+        poor: false,
     };
     let full = chance.one_in(12).then(|| chance.below(cases));
     if std::env::var_os("MST_FAULT_SEED").is_some() {

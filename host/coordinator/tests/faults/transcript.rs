@@ -36,6 +36,7 @@ pub(crate) fn leave(
         }),
         stderr: None,
         files: Vec::new(),
+        scrubbed: Vec::new(),
         omitted: Vec::new(),
     };
     stage.commit(&transcript).expect("commits")

@@ -97,6 +97,7 @@ pub(crate) fn transcript(key: &TrialKey) -> Transcript {
             sha256: Digest::of(code),
             executable: false,
         }],
+        scrubbed: Vec::new(),
         omitted: Vec::new(),
     }
 }

@@ -1,0 +1,164 @@
+//! A worker's tokens: where they lie, how long each is good, and what must not be kept of them.
+
+mod place;
+mod scrub;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mst_model::{TokenId, VariantId};
+use mst_protocol::{Secret, Token};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use place::PlaceError;
+
+pub(crate) use place::TokenDir;
+pub(crate) use scrub::Scrubber;
+
+/// A token is asked for again when a fifth of its time is left, but so long before its end at the
+/// least, and at the most.
+const AHEAD: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+
+/// What was given of one token.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    /// When it is to be asked for again.
+    ask_at: Option<Instant>,
+    /// Until when it is good.
+    good_until: Option<Instant>,
+}
+
+/// The tokens of a shard's clients.
+pub(crate) struct Tokens {
+    /// Which each variant's client needs.
+    needs: BTreeMap<VariantId, BTreeSet<TokenId>>,
+    dir: Mutex<Option<TokenDir>>,
+    path: PathBuf,
+    given: watch::Sender<BTreeMap<TokenId, Given>>,
+    /// All that were ever given: a client may keep an old one.
+    values: Mutex<Vec<(TokenId, Secret)>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// By hand, since it holds values.
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("needs", &self.needs).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// For clients that need these, in `dir`.
+    pub(crate) fn new(needs: BTreeMap<VariantId, BTreeSet<TokenId>>, dir: TokenDir) -> Tokens {
+        let path = dir.path().to_owned();
+        let given = watch::Sender::new(BTreeMap::new());
+        Tokens { needs, dir: Mutex::new(Some(dir)), path, given, values: Mutex::default() }
+    }
+
+    /// All that are needed.
+    pub(crate) fn names(&self) -> BTreeSet<TokenId> {
+        self.needs.values().flatten().cloned().collect()
+    }
+
+    /// The directory in which a variant's client finds its tokens; none where it needs none.
+    pub(crate) fn dir_of(&self, variant: &VariantId) -> Option<PathBuf> {
+        self.needs.get(variant).filter(|names| !names.is_empty()).map(|_| self.path.join(variant.as_str()))
+    }
+
+    /// Takes what was given, and puts each where the clients that need it find it.
+    pub(crate) fn take(&self, tokens: Vec<Token>) -> Result<(), PlaceError> {
+        let now = Instant::now();
+        let mut given = BTreeMap::new();
+        for Token { name, value, expires_in_ms } in tokens {
+            if let Some(dir) = &*locked(&self.dir) {
+                for (variant, names) in &self.needs {
+                    if names.contains(&name) {
+                        dir.write(variant, &name, &value)?;
+                    }
+                }
+            }
+            let life = expires_in_ms.map(Duration::from_millis);
+            let ahead = |life: Duration| (life / 5).clamp(AHEAD.0, AHEAD.1);
+            given.insert(
+                name.clone(),
+                Given {
+                    ask_at: life.map(|life| now + life.saturating_sub(ahead(life))),
+                    good_until: life.map(|life| now + life),
+                },
+            );
+            let mut values = locked(&self.values);
+            if !values.iter().any(|(known, old)| *known == name && *old == value) {
+                values.push((name, value));
+            }
+        }
+        self.given.send_modify(|all| all.extend(given));
+        Ok(())
+    }
+
+    /// When a token is to be asked for again, and which then are; none where none has an end.
+    pub(crate) fn next(&self) -> Option<(Instant, BTreeSet<TokenId>)> {
+        let given = self.given.borrow();
+        let at = given.values().filter_map(|given| given.ask_at).min()?;
+        let due = |given: &Given| given.ask_at.is_some_and(|ask_at| ask_at <= at + AHEAD.0);
+        Some((at, given.iter().filter(|(_, given)| due(given)).map(|(name, _)| name.clone()).collect()))
+    }
+
+    /// When the next token ends that is still good.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.given.borrow().values().filter_map(|given| given.good_until).min()
+    }
+
+    /// Removes what has ended: a client that finds nothing knows more than one that is refused.
+    pub(crate) fn forget_ended(&self) -> Result<(), PlaceError> {
+        let now = Instant::now();
+        let ended = |given: &Given| given.good_until.is_some_and(|until| until <= now);
+        let names: Vec<TokenId> = self
+            .given
+            .borrow()
+            .iter()
+            .filter(|(_, given)| ended(given))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in &names {
+            if let Some(dir) = &*locked(&self.dir) {
+                for (variant, needed) in &self.needs {
+                    if needed.contains(name) {
+                        dir.remove_one(variant, name)?;
+                    }
+                }
+            }
+        }
+        self.given.send_modify(|given| given.retain(|name, _| !names.contains(name)));
+        Ok(())
+    }
+
+    /// Returns once each token that a variant's client needs is good.
+    pub(crate) async fn good(&self, variant: &VariantId) {
+        let Some(names) = self.needs.get(variant) else { return };
+        let mut given = self.given.subscribe();
+        let good = |given: &BTreeMap<TokenId, Given>| {
+            let now = Instant::now();
+            let good = |given: &Given| given.good_until.is_none_or(|until| until > now);
+            names.iter().all(|name| given.get(name).is_some_and(good))
+        };
+        // It closes only with the worker.
+        let _ = given.wait_for(good).await;
+    }
+
+    /// What takes them out of what is kept.
+    pub(crate) fn scrubber(&self) -> Scrubber {
+        Scrubber::new(locked(&self.values).clone())
+    }
+
+    /// Removes all of them.
+    pub(crate) fn remove(&self) -> Result<(), PlaceError> {
+        locked(&self.dir).take().map_or(Ok(()), TokenDir::remove)
+    }
+}

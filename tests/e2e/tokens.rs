@@ -1,0 +1,277 @@
+//! Tokens: a client finds them, and nobody finds them anywhere else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{Eval, Running, Space, case, example, files_below, gone, need, wait_until};
+
+/// As no other texts have them, so that finding one means something.
+const CANARIES: [(&str, &str); 3] = [
+    ("from-env", "tok_e_7d1f0c55aa"),
+    ("from-file", "tok_f_91b3e2c8d4"),
+    ("from-program", "tok_p_40e6a7f913"),
+];
+
+fn holds(bytes: &[u8]) -> Option<&'static str> {
+    let has = |value: &&str| bytes.windows(value.len()).any(|window| window == value.as_bytes());
+    CANARIES.iter().map(|(_, value)| *value).find(has)
+}
+
+/// A place with the three sources, and an eval whose client needs all of them.
+fn space(client: &str) -> (Space, Eval) {
+    let space = Space::new();
+    for dir in ["gate", "machines", "sources"] {
+        fs::create_dir(space.path(dir)).expect("made");
+    }
+    space.write("sources/token", format!("{}\n", CANARIES[1].1));
+    let printed = format!("#!/bin/sh\necho '{{\"value\": \"{}\", \"expires_in\": 3600}}'\n", CANARIES[2].1);
+    space.script("sources/credentials", &printed);
+    let tokens = json!({
+        "from-env": {"env": "CANARY"},
+        "from-file": {"file": "sources/token"},
+        "from-program": {"command": ["sources/credentials"]},
+    });
+    let eval = Eval::new()
+        .client(client)
+        .set("client.env", json!({"GATE": space.text("gate")}))
+        .set("client.tokens", json!(CANARIES.map(|(name, _)| name)))
+        .set("tokens", tokens);
+    (space, eval)
+}
+
+fn command(space: &Space, more: &[&str]) -> Command {
+    let mut command = space.command(["run", "eval.yaml"]);
+    command.args(more).env("CANARY", CANARIES[0].1);
+    command
+}
+
+/// On two machines that are directories here.
+fn on_machines(runner: &Path) -> Vec<&str> {
+    let runner = runner.to_str().expect("UTF-8");
+    let base = ["--runner", "example/runner/dir", "--runner-option", "base=machines", "--shards", "2"];
+    [&base[..], &["--allow-plugin", runner]].concat()
+}
+
+/// Files below the place that hold a value or have one in their name, the sources apart.
+fn found_below(space: &Space) -> Vec<PathBuf> {
+    let root = space.dir().parent().expect("a root").to_owned();
+    let sources = space.path("sources");
+    let files = files_below(&root).into_iter().filter(|path| !path.starts_with(&sources));
+    files
+        .filter(|path| {
+            let named = holds(path.as_os_str().as_encoded_bytes()).is_some();
+            // A file may go away while it is looked at.
+            named || fs::read(path).is_ok_and(|bytes| holds(&bytes).is_some())
+        })
+        .collect()
+}
+
+/// Processes that have a value in their arguments, or in their environment: there the coordinators
+/// alone have the one that they were given so, and the program that they asked.
+fn found_in_processes() -> Vec<String> {
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").expect("lists").flatten() {
+        let file = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
+        let arguments = file("cmdline");
+        let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
+        if let Some(value) = holds(&arguments) {
+            found.push(format!("{value} in the arguments {shown}"));
+        }
+        let may = shown.contains("/mst run eval.yaml ") || shown.contains("sources/credentials");
+        if !may && let Some(value) = holds(&file("environ")) {
+            found.push(format!("{value} in the environment of {shown}"));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The directories of tokens of the only run.
+fn token_dirs(space: &Space) -> Vec<PathBuf> {
+    let run = space.run().name();
+    let user = rustix::process::geteuid().as_raw();
+    let places = [PathBuf::from("/run/mst/tokens"), PathBuf::from(format!("/dev/shm/mst-tokens-{user}"))];
+    let entries = places.iter().flat_map(|place| fs::read_dir(place).into_iter().flatten().flatten());
+    let is_ours =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&run));
+    entries.map(|entry| entry.path()).filter(is_ours).collect()
+}
+
+/// Gives all three away in every way that is kept, then waits.
+const TELLS: &str = "cat $MST_TOKENS/from-env $MST_TOKENS/from-file; cat $MST_TOKENS/from-program >&2; \
+     ls $MST_TOKENS | tr '\\n' ' '; stat -c %a $MST_TOKENS $MST_TOKENS/from-env | tr '\\n' ' '; \
+     cat $MST_TOKENS/* > all; cp $MST_TOKENS/from-env $(cat $MST_TOKENS/from-env); \
+     touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
+
+fn no_canary_is_found(more: &[&str]) {
+    let (space, eval) = space(TELLS);
+    eval.cases(["a", "b", "c", "d"].map(case)).write(&space);
+    let running =
+        Running::start(&space, command(&space, &[more, &["--json", "--concurrency", "2"]].concat()));
+    let over = Arc::new(AtomicBool::new(false));
+    let sampling = {
+        let over = over.clone();
+        std::thread::spawn(move || {
+            let (mut found, mut looked) = (Vec::new(), 0);
+            while !over.load(Ordering::Relaxed) {
+                found.extend(found_in_processes());
+                looked += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            (found, looked)
+        })
+    };
+    let begun = || fs::read_dir(space.path("gate")).expect("lists").count();
+    wait_until("two trials", || begun() >= 2);
+    let none = [""; 0].map(PathBuf::from);
+    // The clients' workspaces hold what the clients put there, as long as they are.
+    let ours =
+        |path: &PathBuf| !path.starts_with(space.tmp()) || !path.to_string_lossy().contains("/trials/");
+    let found: Vec<_> = found_below(&space).into_iter().filter(ours).collect();
+    assert_eq!(found, none, "while it runs");
+    assert!(!token_dirs(&space).is_empty(), "they lie somewhere");
+    space.write("gate/go", "");
+    let output = running.end();
+    over.store(true, Ordering::Relaxed);
+    let (found, looked) = sampling.join().expect("samples");
+    assert!(found.is_empty() && looked > 5, "{looked} looks: {found:#?}");
+    assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
+    assert_eq!(found_below(&space), none, "at the end");
+    assert_eq!(token_dirs(&space), none, "they are gone");
+    let run = space.run();
+    let said = run.report_text("a/v/0");
+    assert_eq!(said, "[token from-env][token from-file]from-env from-file from-program 700 600 ");
+    let transcript = run.transcript("a/v/0");
+    let scrubbed = transcript["scrubbed"].as_array().expect("it says so");
+    for (name, entry) in [
+        ("from-env", "report"),
+        ("from-env", "files/all"),
+        ("from-file", "report"),
+        ("from-file", "files/all"),
+        ("from-program", "stderr"),
+        ("from-program", "files/all"),
+    ] {
+        let one = json!({"entry": entry, "token": name, "times": 1});
+        assert!(scrubbed.contains(&one), "{one} is not in {scrubbed:?}");
+    }
+    assert_eq!(transcript["omitted"][0]["path"], "[token from-env]");
+    assert_eq!(run.record()["eval"]["tokens"]["from-env"]["env"], "CANARY", "names are recorded");
+    run.assert_whole();
+}
+
+#[test]
+fn no_canary_is_found_where_they_are_used_here() {
+    no_canary_is_found(&[]);
+}
+
+#[test]
+fn no_canary_is_found_on_machines() {
+    let runner = need!(example("dir-runner"));
+    no_canary_is_found(&on_machines(runner));
+}
+
+/// The workers of this place's machines.
+fn workers(space: &Space) -> Vec<i32> {
+    let machines = space.text("machines");
+    let processes = fs::read_dir("/proc").expect("lists").flatten();
+    let worker = |process: fs::DirEntry| {
+        let arguments = fs::read(process.path().join("cmdline")).ok()?;
+        let arguments: Vec<_> = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        let is = arguments.get(1).is_some_and(|word| word == "collect")
+            && arguments.iter().any(|word| word.contains(&machines));
+        is.then(|| process.file_name().to_str()?.parse().ok())?
+    };
+    processes.filter_map(worker).collect()
+}
+
+const WAITS: &str = "echo $$ > $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
+
+/// Ends something while trials run, in a way that it can't see, or that it can.
+fn all_are_gone_after(signal: Signal, more: &[&str], whom: fn(&Space, u32) -> Vec<i32>) {
+    let (space, eval) = space(WAITS);
+    eval.cases((0..6).map(|n| case(&n.to_string()))).write(&space);
+    let running = Running::start(&space, command(&space, more));
+    wait_until("a trial", || fs::read_dir(space.path("gate")).expect("lists").count() > 0);
+    assert!(!token_dirs(&space).is_empty());
+    let ended = whom(&space, running.pid());
+    assert!(!ended.is_empty());
+    for pid in &ended {
+        kill_process(Pid::from_raw(*pid).expect("a process"), signal).expect("it is there");
+    }
+    for pid in ended {
+        // The coordinator's own end is seen by who started it.
+        wait_until("its end", || gone(&pid.to_string()));
+    }
+    wait_until("the end of all tokens", || {
+        // What runs elsewhere may end too.
+        space.write("gate/go", "");
+        token_dirs(&space).is_empty()
+    });
+    let output = running.end();
+    assert_ne!(output.code, 0, "{output}");
+    assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
+    assert_eq!(found_below(&space), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn a_coordinator_that_is_killed_leaves_no_token() {
+    all_are_gone_after(Signal::KILL, &[], |_, coordinator| vec![coordinator as i32]);
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_no_token() {
+    let runner = need!(example("dir-runner"));
+    all_are_gone_after(Signal::KILL, &on_machines(runner), |space, _| workers(space));
+}
+
+#[test]
+fn a_worker_that_is_told_to_end_leaves_no_token() {
+    let runner = need!(example("dir-runner"));
+    for signal in [Signal::TERM, Signal::HUP] {
+        all_are_gone_after(signal, &on_machines(runner), |space, _| workers(space));
+    }
+}
+
+#[test]
+fn a_source_that_fails_is_said_before_anything_is_made() {
+    let (space, eval) = space("cat");
+    let said = |eval: &Eval| {
+        eval.write(&space);
+        let output = space.finish(command(&space, &[])).exits(105);
+        assert!(!space.path("runs").exists(), "{output}");
+        assert!(!output.stderr.contains("hunter2"), "{output}");
+        output.said().lines().next().expect("a line").to_owned()
+    };
+    let with = |name: &str, source: Value| said(&eval.clone().set(&format!("tokens.{name}"), source));
+    let program = |script: &str, timeout: &str| {
+        with("from-program", json!({"command": ["sh", "-c", script], "timeout": timeout}))
+    };
+    assert_eq!(
+        with("from-env", json!({"env": "NOT_SET"})),
+        "error: the token `from-env` can't be had: the variable `NOT_SET` is not set"
+    );
+    assert_eq!(
+        with("from-file", json!({"file": "nowhere"})),
+        "error: the token `from-file` can't be had: the file `[DIR]/nowhere` can't be read: No such file or directory (os error 2)"
+    );
+    assert_eq!(
+        program("echo hunter2; echo hunter2 >&2; exit 3", "10s"),
+        "error: the token `from-program` can't be had: `sh` ended with code 3 (run it yourself: what it says may hold secrets and is not shown)"
+    );
+    assert_eq!(
+        program("echo hunter2", "10s"),
+        "error: the token `from-program` can't be had: `sh` printed what is no JSON object of a token (line 1, column 1)"
+    );
+    assert_eq!(
+        program("sleep 60", "200ms"),
+        "error: the token `from-program` can't be had: its source did not answer within 0.2 s"
+    );
+}
