@@ -422,6 +422,19 @@ fn a_policy_says_what_may_be_granted_at_all() {
     secret:api-key: not granted: the policy `mst.policy.toml` admits no `secret`: `capabilities` has `workspace`, `http`, `dir`
     env:ACME_REGION: not granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
     ");
+    mst(&space, "run eval.yaml").exits(0);
+    // What was granted before it was refused.
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = []\nhosts = []\n");
+    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `acme/judge/check` was granted what a policy refuses
+      - `workspace:check`: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` is empty
+      - `http:https://*.acme.com`: the policy `mst.policy.toml` admits no host `https://*.acme.com`: `hosts` is empty
+    hint: `mst plugin revoke acme/judge/check workspace:check 'http:https://*.acme.com'` takes it back; whoever keeps the policy can change it
+    ");
+    mst(&space, "plugin revoke acme/judge/check workspace:check http:https://*.acme.com").exits(0);
+    fs::remove_file(space.path("mst.policy.toml")).expect("removed");
     // The user's binds too, and the strictest wins.
     fs::create_dir_all(space.path("config/mst")).expect("made");
     space.write("config/mst/policy.toml", "schema = \"mst.policy/v1\"\nplugins = [\"mst/*/*\"]\n");
@@ -453,6 +466,16 @@ fn a_policy_binds_mst_s_own_plugins() {
     exit 105
     -- stderr
     error: `mst/dataset/jsonl` may not see the directory `data`: the policy `mst.policy.toml` admits no `dir`: `capabilities` is empty
+    ");
+    fs::remove_file(space.path("mst.policy.toml")).expect("removed");
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"ssh\"]\n");
+    let check = Eval::new().check("true").run(&space).exits(105);
+    insta::assert_snapshot!(check, @r"
+    exit 105
+    -- stderr
+    error: `mst/judge/command` was granted what a policy refuses
+      - `workspace:check`: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` has `ssh`
+    hint: whoever keeps the policy can change it
     ");
     space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
     let page = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml").exits(0).stdout;

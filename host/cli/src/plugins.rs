@@ -1,12 +1,13 @@
 //! Which plugins there are: the first-party ones, and those that the lock pins.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use mst_model::PluginId;
 use mst_model::schema::near;
-use mst_plugin::{Granted, LockError, Manifest, PluginFile, Policy};
+use mst_plugin::{Granted, Key, LockError, Manifest, PluginFile, Policy};
 
 use crate::error::Failure;
 use crate::lockfile::LockFile;
@@ -66,7 +67,40 @@ impl Plugins {
             return Err(Failure::new(rule).hint("whoever keeps the policy can change it"));
         }
         let refused = self.policy.refused(file.manifest());
+        self.check_granted(&file, &granted, &refused)?;
         Ok(Plugin { file, granted: Arc::new(granted.refused(refused)) })
+    }
+
+    /// What was granted and is refused by a policy since is said before anything starts. What naming
+    /// it grants counts only where it is named.
+    fn check_granted(
+        &self,
+        file: &PluginFile,
+        granted: &Granted,
+        refused: &BTreeMap<Key, String>,
+    ) -> Result<(), Failure> {
+        let by_use = |key: &Key| {
+            let mut requests = file.manifest().requests().into_iter();
+            requests.any(|request| request.key() == *key && request.is_granted_by_use())
+        };
+        let both: Vec<(&Key, &String)> =
+            refused.iter().filter(|(key, _)| granted.has(key) && !by_use(key)).collect();
+        if both.is_empty() {
+            return Ok(());
+        }
+        let id = &file.manifest().id;
+        let mut failure = Failure::new(format!("`{id}` was granted what a policy refuses"));
+        failure.causes = both.iter().map(|(key, rule)| format!("`{key}`: {rule}")).collect();
+        Err(if is_own(id) {
+            failure.hint("whoever keeps the policy can change it")
+        } else {
+            let keys: Vec<String> = both.iter().map(|(key, _)| key.quoted()).collect();
+            failure.hint(format!(
+                "`mst plugin revoke {id} {}{}` takes it back; whoever keeps the policy can change it",
+                keys.join(" "),
+                lock_argument(&self.lock)
+            ))
+        })
     }
 
     /// What the lock pins, where the file still is that.

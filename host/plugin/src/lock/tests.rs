@@ -262,3 +262,16 @@ fn what_is_no_lock() {
     it has 4194305 bytes; at most 4194304 are admitted
     ");
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(from in 0usize..2000, length in 0usize..40, text in "[\\x00-\u{300}]{0,20}") {
+        let lock = lock(pinned(RUNNER)).to_toml().expect("TOML");
+        let cut = |at: usize| (0..=at.min(lock.len())).rev().find(|at| lock.is_char_boundary(*at)).unwrap_or(0);
+        let (before, after) = (&lock[..cut(from)], &lock[cut(from + length)..]);
+        // What was written to is refused, or reads back as what it says.
+        if let Ok(read) = Lock::from_toml(&format!("{before}{text}{after}")) {
+            proptest::prop_assert_eq!(Lock::from_toml(&read.to_toml().expect("TOML")).expect("reads back"), read);
+        }
+    }
+}

@@ -451,10 +451,11 @@ pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
     for pinned in lock.lock.plugins() {
         let path = pinned.file(lock.dir());
         // Only its bytes: a list says what is, and fails for none of it.
-        let state = match std::fs::read(&path) {
-            Ok(bytes) if mst_model::Digest::of(&bytes) == pinned.sha256 => "as pinned",
-            Ok(_) => "changed",
-            Err(_) => "not there",
+        let bytes = Some(&path).filter(|path| path.is_file()).and_then(|path| std::fs::read(path).ok());
+        let state = match bytes {
+            Some(bytes) if mst_model::Digest::of(&bytes) == pinned.sha256 => "as pinned",
+            Some(_) => "changed",
+            None => "not there",
         };
         let granted =
             pinned.requests.values().filter(|asked| asked.granted || asked.request.is_granted_by_use());
