@@ -451,6 +451,8 @@ impl One {
             tokio::select! {
                 biased;
                 () = tokens.good(&planned.variant) => {}
+                // It has not begun: nobody has to wait for a source that may never answer.
+                () = self.shared.stop.cancelled() => return Ok(false),
                 () = self.shared.kill.cancelled() => return Ok(false),
             }
         }
