@@ -2,6 +2,8 @@
 //! process of its own, so that its largest resident size is its own too.
 
 mod common;
+#[path = "common/plugin.rs"]
+mod plugin_file;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,9 +12,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{mib, peak_rss, row, shipped};
+use common::{mib, peak_rss, row};
 use mst_sandbox::{Cache, DatasetPlugin, Limits, Quiet, Sandbox, Settings};
 use mst_store::RunDir;
+use plugin_file::shipped;
 use serde_json::{Value, json};
 
 const COUNTS: [u64; 2] = [1_000, 100_000];

@@ -2,18 +2,21 @@
 //! wasmtime's own bindings and no bound, log or broker. And what a pool of instances would save.
 
 mod common;
+#[path = "common/plugin.rs"]
+mod plugin_file;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{ms, of, row, shipped, times, us};
+use common::{ms, of, row, times, us};
 use mst_plugin::PluginFile;
 use mst_sandbox::{
     Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, LogSink, Output, Part, Quiet, Sandbox,
     Settings, Workspace, WorkspaceError,
 };
+use plugin_file::shipped;
 use serde_json::{Value, json};
 use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Config, Engine, PoolingAllocationConfig, Store};

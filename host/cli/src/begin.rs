@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mst_coordinator::Stop;
+use mst_coordinator::{Collected, Stop};
 use mst_model::RunId;
-use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord};
+use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord, ShardEnding};
 use mst_store::{RunDir, RunWriter, new_run_id};
 
 use crate::error::Failure;
@@ -15,10 +15,15 @@ use crate::prepare::Ready;
 use crate::show::Progress;
 use crate::{dataset, place};
 
+/// How many shards an error names.
+const SHOWN: usize = 5;
+
 /// A run that can be collected.
 pub(crate) struct Begun {
     pub(crate) run: Arc<RunWriter>,
     pub(crate) record: RunRecord,
+    /// Whether the directory that it lies in was made for it.
+    made_runs: bool,
 }
 
 /// A new run; nothing where the dataset can't be read.
@@ -41,7 +46,7 @@ pub(crate) async fn create(
         Err(failure) => Err(failure),
     };
     match written {
-        Ok(record) => Ok(Begun { run: Arc::new(run), record }),
+        Ok(record) => Ok(Begun { run: Arc::new(run), record, made_runs: !were_there }),
         Err(failure) => {
             progress.end();
             // Nothing was started: nothing is left. A directory that can't be removed does not
@@ -55,11 +60,34 @@ pub(crate) async fn create(
     }
 }
 
+/// A run of which no worker began is none, unless a machine of it may be left: then its ledger is
+/// needed, and it goes on as one that misses everything.
+pub(crate) fn abandon(begun: &Begun, collected: &Collected, progress: &Progress) -> Result<(), Failure> {
+    if begun.run.abandon().is_err() {
+        return Ok(());
+    }
+    progress.end();
+    if begun.made_runs {
+        let _ = begun.run.path().parent().map(std::fs::remove_dir);
+    }
+    let mut failure = Failure::new("no worker could be started");
+    let broken = collected.shards.iter().filter_map(|shard| match &shard.ending {
+        Some(ShardEnding::Broken { why }) => Some(format!("shard {}: {why}", shard.index)),
+        _ => None,
+    });
+    failure.causes = broken.clone().take(SHOWN).collect();
+    if let Some(more) = broken.count().checked_sub(SHOWN).filter(|more| *more > 0) {
+        failure.causes.push(format!("and {more} more shards"));
+    }
+    Err(failure.hint("nothing of the run is left; start it again once that is mended"))
+}
+
 /// An earlier run, where it still asks the same.
 pub(crate) async fn resume(
     run: RunWriter,
     record: RunRecord,
     ready: &Ready,
+    scratch: &Path,
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Begun, Failure> {
@@ -78,13 +106,13 @@ pub(crate) async fn resume(
     if run.verify_cases(&record.cases).is_err() {
         return Err(altered("`cases.jsonl`"));
     }
-    let differences = differences(&record, ready, stop, progress).await?;
+    let differences = differences(&record, ready, scratch, stop, progress).await?;
     if !differences.is_empty() {
         let mut failure = Failure::new(format!("the run `{}` asked something else", record.id));
         failure.causes = differences;
         return Err(failure.hint("start a new run, or bring back what changed"));
     }
-    Ok(Begun { run: Arc::new(run), record })
+    Ok(Begun { run: Arc::new(run), record, made_runs: false })
 }
 
 /// Takes up the run in `path` for writing, and reads its record.
@@ -116,15 +144,12 @@ pub(crate) fn eval_of(record: &RunRecord, named: Option<&Path>) -> Result<PathBu
 async fn differences(
     record: &RunRecord,
     ready: &Ready,
+    scratch: &Path,
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Vec<String>, Failure> {
     // Resolved anew, beside the run: a dataset may have changed without its plugin or options.
-    let scratch = tempfile::Builder::new()
-        .prefix("mst-")
-        .tempdir()
-        .map_err(|error| Failure::because("can't make a directory for the cases", &error))?;
-    let beside = make(scratch.path(), &record.id)?;
+    let beside = make(&scratch.join("beside"), &record.id)?;
     let cases = cases(ready, &beside, stop, progress).await?;
     let identity = Identity::new(&ready.file.eval, &cases, &ready.plugins)
         .map_err(|error| Failure::from_error(&error))?;

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mst_model::VariantId;
 use mst_model::run::{Collect, RunRecord, ShardRecord};
 use mst_protocol::Uses;
 use mst_store::{RunWriter, StoreError};
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::door::Door;
-use crate::drive::Driver;
+use crate::drive::{Driver, Tally};
 use crate::event::{Event, Events};
-use crate::plan::{PlanError, write_bundles};
+use crate::plan::{PlanError, ShardPlan, write_bundles};
 use crate::pools::Pools;
 use crate::runner::{Runner, ShardSpec};
 use crate::shard::PlannedClient;
@@ -68,6 +70,8 @@ pub struct Collected {
     pub collect: Collect,
     /// How many have none.
     pub missing: u64,
+    /// How many shards had a worker that was let begin.
+    pub begun: u64,
     /// How each shard ended.
     pub shards: Vec<ShardRecord>,
 }
@@ -100,17 +104,18 @@ pub async fn collect(
 ) -> Result<Collected, CollectError> {
     let staging = Arc::new(run.scratch("collect")?);
     let Options { concurrency, vault } = options;
-    let pools = Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits));
-    let plans = write_bundles(run, record, concurrency, &pools, staging.path())?;
-    let trials = plans.iter().map(|plan| plan.trials.len() as u64).sum();
+    let pools = Arc::new(Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits)));
+    let plans = plan(run, record, concurrency, &pools, &staging).await?;
+    let trials = plans.iter().map(|plan| plan.trials.len()).sum();
     events.say(Event::Planned { trials, shards: plans.len() as u32 });
 
     let deadlines = &record.eval.deadlines;
     let beyond = deadlines.provision.0 + deadlines.export.0 + 2 * deadlines.cleanup.0 + LATE;
     let clients = Arc::new(clients(record, &pools));
-    let door = Door::new(pools.limits);
+    let door = Door::new(pools.limits.iter().copied());
     let mut driving = JoinSet::new();
     let room = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+    let tally = Arc::new(Tally::default());
     for plan in plans {
         let spec = ShardSpec {
             run: record.id.clone(),
@@ -132,6 +137,7 @@ pub async fn collect(
             room: room.clone(),
             stop: stop.clone(),
             events: events.clone(),
+            tally: tally.clone(),
         };
         let runner = runner.clone();
         driving.spawn(async move { driver.drive(plan, spec, &*runner).await });
@@ -154,14 +160,25 @@ pub async fn collect(
         return Err(error);
     }
     shards.sort_by_key(|shard| shard.index);
-    let mut missing = 0;
-    for key in run.trials(&record.eval)? {
-        if !run.has_trial(&key?)? {
-            missing += 1;
-        }
-    }
+    // Each that was planned had no transcript, and each is stored once at most.
+    let missing = trials.saturating_sub(tally.stored.load(Ordering::Relaxed));
+    let begun = tally.begun.load(Ordering::Relaxed);
     let collect = if missing == 0 { Collect::Complete } else { Collect::Partial };
-    Ok(Collected { collect, missing, shards })
+    Ok(Collected { collect, missing, begun, shards })
+}
+
+/// Writes the bundles, away from where others are waited for.
+async fn plan(
+    run: &Arc<RunWriter>,
+    record: &RunRecord,
+    concurrency: u32,
+    pools: &Arc<Pools>,
+    staging: &Arc<TempDir>,
+) -> Result<Vec<ShardPlan>, CollectError> {
+    let (run, record, pools, staging) = (run.clone(), record.clone(), pools.clone(), staging.clone());
+    let planning = move || write_bundles(&run, &record, concurrency, &pools, staging.path());
+    let planned = tokio::task::spawn_blocking(planning).await;
+    Ok(planned.map_err(|error| CollectError::Host(error.to_string()))??)
 }
 
 /// The client of each variant.

@@ -2,7 +2,9 @@
 //! on side by side: a trial that is long on its way here holds up no other, and is no silence.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write as _};
 use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mst_model::case::check_path;
@@ -33,6 +35,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What it gets in all until its shard is over, whatever it still says.
 const CANCELLED: Duration = Duration::from_secs(20);
+
+/// With less room than this, in bytes, there is none.
+const ROOM: usize = 1 << 20;
 
 /// How long a trial may be on its way here.
 const FETCH: Duration = Duration::from_secs(900);
@@ -72,6 +77,15 @@ struct Ways {
     keep: UnboundedSender<Announced>,
     /// Once a cancelled worker has had its time.
     over: CancellationToken,
+    /// Once this machine can keep no more.
+    full: CancellationToken,
+}
+
+/// Why a trial that was announced is not in the run.
+pub(crate) struct Unkept {
+    pub(crate) why: String,
+    /// Whether this machine can keep no other either.
+    no_room: bool,
 }
 
 /// What a conversation came to.
@@ -95,8 +109,8 @@ impl Driver {
         let mut worker = Worker(Some(ended));
         let (say, said) = mpsc::unbounded_channel();
         let (keep, mut announced) = mpsc::unbounded_channel();
-        let over = CancellationToken::new();
-        let ways = Ways { say, keep, over: over.clone() };
+        let (over, full) = (CancellationToken::new(), CancellationToken::new());
+        let ways = Ways { say, keep, over: over.clone(), full: full.clone() };
 
         let talking = async {
             let listening = self.listen(from_worker, &mut worker, ways, door, conversation, record);
@@ -109,12 +123,14 @@ impl Driver {
                 return Talked { how, waiting };
             }
             // The channel to `keep` closes with the talk, and what it was told by then it keeps.
-            let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, &over));
-            Talked { how: talked.and(kept), waiting: Vec::new() }
+            let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, &over, &full));
+            // Where there was no room, that is why the talk ended.
+            let how = if full.is_cancelled() { kept.and(talked) } else { talked.and(kept) };
+            Talked { how, waiting: Vec::new() }
         };
         let talked = tokio::select! {
             talked = work => talked,
-            never = self.watch(&over) => match never {},
+            never = self.watch(&over, &full) => match never {},
         };
         // Its stdin has ended, by which it ends its clients; dropped at once it could not.
         worker.ended(GRACE).await;
@@ -122,8 +138,11 @@ impl Driver {
     }
 
     /// Says when a cancelled shard has had its time.
-    async fn watch(&self, over: &CancellationToken) -> std::convert::Infallible {
-        self.stop.cancel.cancelled().await;
+    async fn watch(&self, over: &CancellationToken, full: &CancellationToken) -> std::convert::Infallible {
+        tokio::select! {
+            () = self.stop.cancel.cancelled() => {}
+            () = full.cancelled() => {}
+        }
         sleep(CANCELLED).await;
         over.cancel();
         std::future::pending().await
@@ -159,8 +178,13 @@ impl Driver {
                 () = self.stop.cancel.cancelled(), if told < Told::Cancel => {
                     told = Told::Cancel;
                     conversation.stop();
-                    let (why, grace_ms) = ("the run was cancelled".to_owned(), GRACE.as_millis() as u64);
-                    ways.say(FromCoordinator::Cancel { why, grace_ms: Some(grace_ms) });
+                    ways.cancel("the run was cancelled");
+                }
+                // What it would do from here on is lost.
+                () = ways.full.cancelled(), if told < Told::Cancel => {
+                    told = Told::Cancel;
+                    conversation.stop();
+                    ways.cancel("what it does can't be kept any more");
                 }
                 () = self.stop.finish.cancelled(), if told < Told::Finish => {
                     told = Told::Finish;
@@ -190,7 +214,10 @@ impl Driver {
                             record.worker_mst = mst.parse().ok();
                         }
                         match conversation.on(message).map_err(|breach| breach.to_string())? {
-                            Action::Begin => self.events.say(Event::ShardStarted { shard: record.index }),
+                            Action::Begin => {
+                                self.tally.begun.fetch_add(1, Ordering::Relaxed);
+                                self.events.say(Event::ShardStarted { shard: record.index });
+                            }
                             Action::Tokens(names, why) => getting = Some(Box::pin(self.tokens(names, why, record.index))),
                             // What nobody counts needs no room.
                             Action::Ask(trial, needs) if needs.is_empty() => {
@@ -265,11 +292,15 @@ impl Driver {
         results: &dyn Results,
         mut announced: UnboundedReceiver<Announced>,
         over: &CancellationToken,
+        full: &CancellationToken,
     ) -> Result<(), String> {
         let mut kept = Ok(());
         while let Some(announced) = announced.recv().await {
             let stored = self.store(results, announced, over).await;
-            kept = kept.and(stored);
+            if stored.as_ref().is_err_and(|unkept| unkept.no_room) {
+                full.cancel();
+            }
+            kept = kept.and(stored.map_err(|unkept| unkept.why));
         }
         kept
     }
@@ -280,19 +311,27 @@ impl Driver {
         results: &dyn Results,
         announced: Announced,
         over: &CancellationToken,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unkept> {
         let Announced { done: TrialDone { trial, path, .. }, expected } = announced;
-        check_path(&path).map_err(|error| format!("`trial` for {trial}: {error}"))?;
+        let unkept = |what: String| Unkept { why: what, no_room: false };
+        check_path(&path).map_err(|error| unkept(format!("`trial` for {trial}: {error}")))?;
+        let lost = |why: &str| format!("the transcript of {trial} can't be fetched: {why}");
         let fetched = tokio::select! {
             biased;
-            () = over.cancelled() => Err("the run was cancelled".to_owned()),
+            () = over.cancelled() => return Err(unkept(lost("the run was cancelled"))),
             fetched = timeout(FETCH, guarded(results.fetch(&path))) => match fetched {
-                Ok(Ok(fetched)) => fetched.map_err(|error| error.to_string()),
-                Ok(Err(panic)) => Err(panic),
-                Err(_) => Err(format!("it was not here within {} s", FETCH.as_secs())),
+                Ok(Ok(fetched)) => fetched,
+                Ok(Err(panic)) => return Err(unkept(lost(&panic))),
+                Err(_) => return Err(unkept(lost(&format!("it was not here within {} s", FETCH.as_secs())))),
             },
         };
-        let from = fetched.map_err(|why| format!("the transcript of {trial} can't be fetched: {why}"))?;
+        let from = match fetched {
+            Ok(from) => from,
+            Err(error) => {
+                let no_room = self.no_room(&error).await;
+                return Err(Unkept { why: lost(&error.to_string()), no_room });
+            }
+        };
         let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
         let synced = results.are_synced();
         // This one is not given up: nothing may be removed around it while it is under way.
@@ -308,12 +347,31 @@ impl Driver {
             Ok(Ok(transcript)) => {
                 // As the transcript has it, which was checked, and not as the worker said it.
                 let status = transcript.outcome.status;
+                self.tally.stored.fetch_add(1, Ordering::Relaxed);
                 self.events.say(Event::TrialStored { trial, status });
                 Ok(())
             }
-            Ok(Err(error)) => Err(format!("the transcript of {trial} can't be kept: {}", whole(&error))),
-            Err(error) => Err(format!("mst failed while it kept the transcript of {trial}: {error}")),
+            Ok(Err(error)) => Err(Unkept {
+                why: format!("the transcript of {trial} can't be kept: {}", whole(&error)),
+                no_room: error.no_room(),
+            }),
+            Err(error) => Err(unkept(format!("mst failed while it kept the transcript of {trial}: {error}"))),
         }
+    }
+
+    /// Whether a transcript did not come because there is no room for it here. What a runner's
+    /// program says it says in its own words: then this side tries for itself.
+    async fn no_room(&self, error: &io::Error) -> bool {
+        if error.kind() != io::ErrorKind::Other {
+            return mst_store::no_room(error);
+        }
+        let staging = self.staging.clone();
+        let tried = tokio::task::spawn_blocking(move || {
+            let mut file = tempfile::tempfile_in(staging.path())?;
+            file.write_all(&vec![0; ROOM])?;
+            file.sync_data()
+        });
+        matches!(tried.await, Ok(Err(error)) if mst_store::no_room(&error))
     }
 }
 
@@ -321,6 +379,11 @@ impl Ways {
     /// Says it, where the way to the worker is still there; whoever watches that way knows.
     fn say(&self, message: FromCoordinator) {
         let _ = self.say.send(message);
+    }
+
+    /// Ends what runs.
+    fn cancel(&self, why: &str) {
+        self.say(FromCoordinator::Cancel { why: why.to_owned(), grace_ms: Some(GRACE.as_millis() as u64) });
     }
 
     fn keep(&self, announced: Announced) {

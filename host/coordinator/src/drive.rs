@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mst_model::VariantId;
@@ -20,6 +21,7 @@ use crate::guard::guarded;
 use crate::plan::ShardPlan;
 use crate::runner::{Results, Runner, Session, ShardSpec};
 use crate::shard::{Conversation, PlannedClient, Terms};
+use crate::trials::Trials;
 use crate::vault::Vault;
 
 /// What drives a shard.
@@ -45,6 +47,16 @@ pub(crate) struct Driver {
     pub(crate) room: Arc<Semaphore>,
     pub(crate) stop: Stop,
     pub(crate) events: Events,
+    pub(crate) tally: Arc<Tally>,
+}
+
+/// What all shards came to.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Trials that came into the run.
+    pub(crate) stored: AtomicU64,
+    /// Workers that were let begin.
+    pub(crate) begun: AtomicU64,
 }
 
 /// What a runner's `start` came to.
@@ -62,27 +74,28 @@ struct Late {
 
 impl Driver {
     pub(crate) async fn drive(self, plan: ShardPlan, spec: ShardSpec, runner: &dyn Runner) -> ShardRecord {
+        let ShardPlan { shard, trials, .. } = plan;
         let mut record = ShardRecord {
-            index: plan.shard,
+            index: shard,
             machine: None,
             image: None,
             worker_mst: None,
             clean: None,
             ending: None,
         };
-        let ending = if plan.trials.is_empty() {
+        let ending = if trials.is_empty() {
             ShardEnding::Complete
         } else {
-            self.run(plan, &spec, runner, &mut record).await
+            self.run(trials, &spec, runner, &mut record).await
         };
-        self.events.say(Event::ShardEnded { shard: record.index, ending: ending.clone() });
+        self.events.say(Event::ShardEnded { shard, ending: ending.clone() });
         record.ending = Some(ending);
         record
     }
 
     async fn run(
         &self,
-        plan: ShardPlan,
+        trials: Trials,
         spec: &ShardSpec,
         runner: &dyn Runner,
         record: &mut ShardRecord,
@@ -96,15 +109,15 @@ impl Driver {
         let started = self.start(spec, runner).await;
         drop(room);
         // What its trials hold is given back when its machine is gone, and they with it.
-        let (seat, granted) = self.door.enter(plan.shard);
+        let (seat, granted) = self.door.enter(spec.shard);
         let (mut ending, late) = match started {
             Started::Session(session) => {
-                self.talk(plan, session, AtTheDoor { seat: &seat, granted }, record).await
+                self.talk(trials, session, AtTheDoor { seat: &seat, granted }, record).await
             }
             Started::Stopped => (ShardEnding::Cancelled, None),
             Started::Failed(why) => (ShardEnding::Broken { why }, None),
         };
-        let ended = guarded(runner.end(spec, ending != ShardEnding::Complete)).await;
+        let ended = guarded(runner.end(spec, &ending, &self.stop.cancel)).await;
         drop(seat);
         let trouble = match ended {
             Ok(Ok(())) => None,
@@ -117,8 +130,8 @@ impl Driver {
         let Some(Late { results, waiting }) = late else { return ending };
         for announced in waiting {
             let kept = self.store(&*results, announced, &CancellationToken::new()).await;
-            if let (Err(why), ShardEnding::Complete | ShardEnding::Cancelled) = (kept, &ending) {
-                ending = ShardEnding::Broken { why };
+            if let (Err(unkept), ShardEnding::Complete | ShardEnding::Cancelled) = (kept, &ending) {
+                ending = ShardEnding::Broken { why: unkept.why };
             }
         }
         ending
@@ -142,7 +155,7 @@ impl Driver {
 
     async fn talk(
         &self,
-        plan: ShardPlan,
+        trials: Trials,
         session: Session,
         door: AtTheDoor<'_>,
         record: &mut ShardRecord,
@@ -153,14 +166,14 @@ impl Driver {
         }
         let results = session.results.clone();
         let terms = Terms {
-            shard: plan.shard,
+            shard: record.index,
             mst: self.mst.clone(),
             image: record.image.as_ref().map(|image| image.digest.clone()),
             clients: (*self.clients).clone(),
             concurrency: self.concurrency,
             beyond: self.beyond,
         };
-        let mut conversation = Conversation::new(terms, plan.cases, plan.trials);
+        let mut conversation = Conversation::new(terms, trials);
         let seat = door.seat;
         let Talked { how, waiting } = self.converse(session, door, &mut conversation, record).await;
         seat.leave(|trial| conversation.is_under_way(trial));

@@ -11,6 +11,7 @@ mod door;
 mod drive;
 pub mod event;
 mod guard;
+mod links;
 pub mod machines;
 mod notes;
 pub mod plan;
@@ -18,6 +19,7 @@ mod pools;
 mod room;
 pub mod runner;
 mod shard;
+mod trials;
 pub mod vault;
 pub mod whole;
 

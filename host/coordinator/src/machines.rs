@@ -14,13 +14,16 @@ use mst_model::RunId;
 use mst_model::bundle::{Bundle, ThisMachine};
 use mst_model::ledger::LedgerEvent;
 use mst_model::machine::Machine;
+use mst_model::run::ShardEnding;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::sync::{OnceCell, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::guard::guarded;
+use crate::links;
 use crate::notes::Notes;
 use crate::runner::{Results, Runner, RunnerError, Session, ShardSpec};
 
@@ -323,6 +326,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
+/// Refuses a directory with a link that leads out of it.
+async fn stays_inside(dir: &Path) -> io::Result<()> {
+    let dir = dir.to_owned();
+    blocking(move || links::stay_inside(&dir)).await
+}
+
 /// A name for a machine: a DNS label, and nobody else's.
 pub(crate) fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
     let mut random = [0; 4];
@@ -341,6 +350,9 @@ impl Runner for OnMachines {
         let at = |name: &str| format!("{}/{name}", machine.root);
         let (bundle, results) = (at("bundle"), at("results"));
         say_where(&spec.bundle, &machine).await?;
+        stays_inside(&spec.bundle).await.map_err(|error| {
+            RunnerError(format!("the bundle can't go to machine `{}`: {error}", machine.name))
+        })?;
         self.machines.copy_to(&spec.run, &machine, &spec.bundle, &bundle).await?;
         let program = self.worker(spec, &machine).await?;
         let argv = [&program, "collect", "--bundle", &bundle, "--results", &results].map(str::to_owned);
@@ -357,7 +369,12 @@ impl Runner for OnMachines {
         Ok(Session { from_worker: from, to_worker: to, results, ended, machine: Some(machine) })
     }
 
-    async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
+    async fn end(
+        &self,
+        spec: &ShardSpec,
+        ending: &ShardEnding,
+        _: &CancellationToken,
+    ) -> Result<(), RunnerError> {
         let Some(Making { name, made, task }) = self.made().remove(&spec.shard) else { return Ok(()) };
         // Without an answer there is no telling what a runner that is cut off leaves, or when.
         let (machine, cut_off) = match timeout(GIVEN_UP, answer(made)).await {
@@ -376,7 +393,7 @@ impl Runner for OnMachines {
         };
         // What nobody has seen can't be looked at.
         let keep = if machine.is_some() { self.keep } else { Keep::Never };
-        self.notes.remove(spec, &name, keep, failed, destroy).await
+        self.notes.remove(spec, &name, keep, ending, destroy).await
     }
 }
 
@@ -439,6 +456,7 @@ impl Results for ChannelResults {
         blocking(move || std::fs::create_dir_all(made)).await?;
         let from = format!("{}/{path}", self.results);
         self.machines.copy_from(&self.run, &self.machine, &from, &to).await.map_err(io::Error::other)?;
+        stays_inside(&to).await?;
         Ok(to)
     }
 }

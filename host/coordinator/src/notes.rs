@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mst_model::ledger::{LedgerEntry, LedgerEvent};
+use mst_model::run::ShardEnding;
 use mst_store::Ledger;
 use tokio::time::timeout;
 
@@ -46,9 +47,11 @@ impl Notes {
         spec: &ShardSpec,
         name: &str,
         keep: Keep,
-        failed: bool,
+        ending: &ShardEnding,
         destroy: impl Future<Output = Result<(), RunnerError>>,
     ) -> Result<(), RunnerError> {
+        // One that somebody stopped did not fail.
+        let failed = matches!(ending, ShardEnding::Broken { .. });
         if keep == Keep::Always || (keep == Keep::Failed && failed) {
             let why = if failed { "its shard failed" } else { "it was asked for" };
             return self.note(spec.shard, name, LedgerEvent::Kept { why: why.to_owned() }).await;

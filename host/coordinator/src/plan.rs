@@ -1,17 +1,22 @@
 //! Which trials a run still needs, and in which shard each runs: a bundle a shard.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mst_model::bundle::{Bundle, CaseWork, Planned};
 use mst_model::run::RunRecord;
 use mst_model::{CaseId, Digest, TrialKey};
-use mst_store::{RunDir, StoreError, trials_of_case};
+use mst_store::{RunDir, StoreError};
 
 use crate::pools::Pools;
+use crate::trials::{Arms, PlannedCase, Trials};
+
+/// How many bytes of all bundles together wait in memory until they are written.
+const BUFFERED: usize = 16 << 20;
 
 /// A shard, its bundle written.
 #[derive(Debug)]
@@ -20,32 +25,8 @@ pub struct ShardPlan {
     pub shard: u32,
     /// The directory of its bundle.
     pub bundle: PathBuf,
-    /// Its trials, in dispatch order.
-    pub trials: Vec<PlannedTrial>,
-    /// The cases of its trials.
-    pub cases: Vec<PlannedCase>,
-}
-
-/// A trial of a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedTrial {
-    /// Which.
-    pub key: TrialKey,
-    /// Which attempt at it, from 0.
-    pub attempt: u32,
-    /// Where its case is in [`ShardPlan::cases`].
-    pub case: u32,
-}
-
-/// What the plan says of a case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedCase {
-    /// Its digest.
-    pub sha256: Digest,
-    /// What its client may take.
-    pub deadline: Duration,
-    /// The pools that it uses, in the variants that do.
-    pub(crate) pools: Box<[u16]>,
+    /// Its trials.
+    pub trials: Trials,
 }
 
 /// A plan that could not be written.
@@ -89,19 +70,17 @@ pub(crate) fn write_bundles(
     pools: &Pools,
     dir: &Path,
 ) -> Result<Vec<ShardPlan>, PlanError> {
-    let mut open = (0..record.runner.shards)
-        .map(|shard| OpenBundle::create(record, shard, concurrency, dir))
+    let arms = Arms::of(&record.eval);
+    // No more than one is open at a time: there may be more shards than this process may have files.
+    let room = (BUFFERED / record.runner.shards.max(1) as usize).max(4 << 10);
+    let mut bundles = (0..record.runner.shards)
+        .map(|shard| OpenBundle::create(record, shard, concurrency, dir, &arms))
         .collect::<Result<Vec<_>, _>>()?;
     let seed = record.policy.seed;
     let cases = if seed == 0 { run.cases()? } else { run.cases_by(|id| rank(seed, id.as_str()))? };
     for stored in cases {
         let stored = stored?;
-        let mut missing = Vec::new();
-        for key in trials_of_case(&record.eval, &stored.case.id) {
-            if !run.has_trial(&key)? {
-                missing.push(key);
-            }
-        }
+        let mut missing = run.missing_trials(&record.eval, &stored.case.id)?;
         if missing.is_empty() {
             continue;
         }
@@ -110,34 +89,39 @@ pub(crate) fn write_bundles(
         }
         let of_case = pools.of_case(&stored.case);
         let shard = shard_of(&stored.case.id, record.runner.shards);
-        if let Some(bundle) = open.get_mut(shard as usize) {
+        if let Some(bundle) = bundles.get_mut(shard as usize) {
+            let trials = missing.into_iter();
+            let trials: Vec<_> = trials
+                .map(|TrialKey { variant, index, .. }| Planned { variant, index, attempt: 0 })
+                .collect();
             let deadline =
                 stored.case.deadline_ms.map_or(record.eval.deadlines.client.0, Duration::from_millis);
-            bundle.push(CaseWork {
-                sha256: stored.sha256,
-                trials: missing
-                    .iter()
-                    .map(|key| Planned { variant: key.variant.clone(), index: key.index, attempt: 0 })
-                    .collect(),
-                case: stored.case.for_client(),
-            })?;
-            let case = bundle.plan.cases.len() as u32;
-            bundle.plan.cases.push(PlannedCase { sha256: stored.sha256, deadline, pools: of_case });
-            let planned = missing.into_iter().map(|key| PlannedTrial { key, attempt: 0, case });
-            bundle.plan.trials.extend(planned);
+            let planned = PlannedCase { sha256: stored.sha256, deadline, pools: of_case };
+            bundle.plan.trials.add(stored.case.id.clone(), planned, &trials);
+            bundle.push(&CaseWork { sha256: stored.sha256, trials, case: stored.case.for_client() })?;
+            if bundle.lines.len() > room {
+                bundle.write()?;
+            }
         }
     }
-    open.into_iter().map(OpenBundle::finish).collect()
+    bundles.into_iter().map(OpenBundle::finish).collect()
 }
 
 struct OpenBundle {
     plan: ShardPlan,
     path: PathBuf,
-    work: BufWriter<File>,
+    /// What is still to be written.
+    lines: Vec<u8>,
 }
 
 impl OpenBundle {
-    fn create(record: &RunRecord, shard: u32, concurrency: u32, dir: &Path) -> Result<OpenBundle, PlanError> {
+    fn create(
+        record: &RunRecord,
+        shard: u32,
+        concurrency: u32,
+        dir: &Path,
+        arms: &Arc<Arms>,
+    ) -> Result<OpenBundle, PlanError> {
         let bundle = dir.join(shard.to_string());
         let clients: BTreeMap<_, _> = record
             .eval
@@ -157,27 +141,32 @@ impl OpenBundle {
         let write = |path: &Path| {
             std::fs::create_dir_all(&bundle)?;
             std::fs::write(bundle.join(Bundle::FILE), serde_json::to_vec_pretty(&head)?)?;
-            Ok(BufWriter::new(File::create(path)?))
+            File::create(path).map(drop)
         };
         let path = bundle.join(Bundle::WORK_FILE);
-        let work = write(&path).map_err(|source| PlanError::Write { path: path.clone(), source })?;
-        Ok(OpenBundle {
-            plan: ShardPlan { shard, bundle, trials: Vec::new(), cases: Vec::new() },
-            path,
-            work,
-        })
+        write(&path).map_err(|source| PlanError::Write { path: path.clone(), source })?;
+        let plan = ShardPlan { shard, bundle, trials: Trials::new(arms.clone()) };
+        Ok(OpenBundle { plan, path, lines: Vec::new() })
     }
 
-    fn push(&mut self, case: CaseWork) -> Result<(), PlanError> {
-        let mut write = || {
-            serde_json::to_writer(&mut self.work, &case)?;
-            self.work.write_all(b"\n")
-        };
-        write().map_err(|source| PlanError::Write { path: self.path.clone(), source })
+    fn push(&mut self, case: &CaseWork) -> Result<(), PlanError> {
+        let pushed = serde_json::to_writer(&mut self.lines, case);
+        pushed.map_err(|error| PlanError::Write { path: self.path.clone(), source: error.into() })?;
+        self.lines.push(b'\n');
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), PlanError> {
+        let append = || OpenOptions::new().append(true).open(&self.path)?.write_all(&self.lines);
+        append().map_err(|source| PlanError::Write { path: self.path.clone(), source })?;
+        self.lines.clear();
+        Ok(())
     }
 
     fn finish(mut self) -> Result<ShardPlan, PlanError> {
-        self.work.flush().map_err(|source| PlanError::Write { path: self.path, source })?;
+        if !self.lines.is_empty() {
+            self.write()?;
+        }
         Ok(self.plan)
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mst_model::RunId;
 use mst_model::machine::Machine;
+use mst_model::run::ShardEnding;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
 
 /// A shard to run somewhere.
 #[derive(Debug, Clone)]
@@ -72,10 +74,15 @@ pub trait Runner: Send + Sync {
     async fn start(&self, shard: &ShardSpec) -> Result<Session, RunnerError>;
 
     /// The shard is over, or could not be started: takes down what was set up for it. Called once
-    /// for every `start`, also one that failed or was given up. `failed` says whether any of its
-    /// trials has no outcome.
-    async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
-        let _ = (spec, failed);
+    /// for every `start`, also one that failed or was given up. Once `cancel` is, somebody waits
+    /// for the end: what may still be brought is not waited for.
+    async fn end(
+        &self,
+        spec: &ShardSpec,
+        ending: &ShardEnding,
+        cancel: &CancellationToken,
+    ) -> Result<(), RunnerError> {
+        let _ = (spec, ending, cancel);
         Ok(())
     }
 }

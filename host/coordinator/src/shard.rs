@@ -1,16 +1,16 @@
 //! The coordinator's side of one shard's conversation: what may be said when. It has no I/O and
 //! no clock (whoever drives it says what time it is), so that every order of messages can be tried.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mst_model::{TokenId, TrialKey, VariantId};
 use mst_protocol::{FromWorker, InFlight, Need, Numbered, PROTOCOL, TrialDone, Uses, Work};
 use mst_store::Expected;
 
-use crate::plan::{PlannedCase, PlannedTrial};
 use crate::pools::VariantNeeds;
 use crate::room::Needs;
+use crate::trials::{TrialState, Trials};
 
 /// What the coordinator does about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,14 +87,6 @@ pub(crate) enum Breach {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TrialState {
-    Planned,
-    Asked,
-    Granted,
-    Ended,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Greeting,
     Working,
@@ -130,20 +122,12 @@ pub(crate) struct Terms {
     pub(crate) beyond: Duration,
 }
 
-#[derive(Debug)]
-struct Trial {
-    state: TrialState,
-    attempt: u32,
-    case: u32,
-}
-
 /// One shard's conversation.
 pub(crate) struct Conversation {
     terms: Terms,
-    cases: Vec<PlannedCase>,
     phase: Phase,
     seq: u64,
-    trials: HashMap<TrialKey, Trial>,
+    trials: Trials,
     /// Trials that were let start, and when.
     under_way: BTreeMap<TrialKey, Duration>,
     /// Trials that wait for leave.
@@ -157,15 +141,12 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(terms: Terms, cases: Vec<PlannedCase>, trials: Vec<PlannedTrial>) -> Conversation {
-        let entry =
-            |PlannedTrial { key, attempt, case }| (key, Trial { state: TrialState::Planned, attempt, case });
+    pub(crate) fn new(terms: Terms, trials: Trials) -> Conversation {
         Conversation {
             terms,
-            cases,
             phase: Phase::Greeting,
             seq: 0,
-            trials: trials.into_iter().map(entry).collect(),
+            trials,
             under_way: BTreeMap::new(),
             asked: 0,
             given: BTreeSet::new(),
@@ -197,7 +178,7 @@ impl Conversation {
 
     /// Whether every trial of the shard has ended.
     pub(crate) fn complete(&self) -> bool {
-        self.ended == self.trials.len() as u64
+        self.ended == self.trials.len()
     }
 
     /// Takes a message.
@@ -240,9 +221,9 @@ impl Conversation {
         if self.stopping || self.phase != Phase::Working {
             return false;
         }
-        match self.trials.get_mut(trial) {
-            Some(entry @ Trial { state: TrialState::Asked, .. }) => {
-                entry.state = TrialState::Granted;
+        match self.trials.state(trial) {
+            Some(state) if *state == TrialState::Asked => {
+                *state = TrialState::Granted;
                 self.asked -= 1;
                 self.under_way.insert(trial.clone(), now);
                 true
@@ -273,13 +254,9 @@ impl Conversation {
         Some(Breach::Overdue { trial: trial.clone(), age, limit: self.limit(trial) })
     }
 
-    fn case_of(&self, trial: &TrialKey) -> Option<&PlannedCase> {
-        self.cases.get(self.trials.get(trial)?.case as usize)
-    }
-
     /// The longest that a trial can take.
     fn limit(&self, trial: &TrialKey) -> Duration {
-        let client = self.case_of(trial).map_or(Duration::ZERO, |case| case.deadline);
+        let client = self.trials.case(trial).map_or(Duration::ZERO, |case| case.deadline);
         client.saturating_add(self.terms.beyond)
     }
 
@@ -329,10 +306,10 @@ impl Conversation {
     }
 
     fn acquire(&mut self, trial: TrialKey, uses: &Uses) -> Result<Action, Breach> {
-        let Some(entry) = self.trials.get_mut(&trial) else {
+        let Some(state) = self.trials.state(&trial) else {
             return Err(Breach::NotPlanned { name: "acquire", trial });
         };
-        if entry.state != TrialState::Planned {
+        if *state != TrialState::Planned {
             return Err(Breach::AcquiredTwice { trial });
         }
         let client = self.terms.clients.get(&trial.variant);
@@ -346,9 +323,9 @@ impl Conversation {
         if self.asked as usize + self.under_way.len() >= concurrency as usize {
             return Err(Breach::TooMany { trial, concurrency });
         }
-        let of_case = self.cases.get(entry.case as usize).map_or(&[][..], |case| &case.pools);
+        *state = TrialState::Asked;
+        let of_case = self.trials.case(&trial).map_or(&[][..], |case| &case.pools);
         let needs = client.map_or(Needs::default(), |client| client.needs.with(of_case));
-        entry.state = TrialState::Asked;
         self.asked += 1;
         // The worker learns of a stop by `cancel`, which crosses its `acquire`.
         Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial, needs) })
@@ -358,7 +335,7 @@ impl Conversation {
         if !self.under_way.contains_key(&trial) {
             return Err(Breach::NotUnderWay { trial });
         }
-        let planned = self.case_of(&trial).map_or(0, |case| millis(case.deadline));
+        let planned = self.trials.case(&trial).map_or(0, |case| millis(case.deadline));
         if deadline_ms != planned {
             return Err(Breach::WrongDeadline { trial, said: deadline_ms, planned });
         }
@@ -368,18 +345,20 @@ impl Conversation {
     }
 
     fn trial(&mut self, done: TrialDone) -> Result<Action, Breach> {
-        let Some(entry) = self.trials.get_mut(&done.trial) else {
+        let Some(state) = self.trials.state(&done.trial) else {
             return Err(Breach::NotPlanned { name: "trial", trial: done.trial });
         };
-        match entry.state {
-            TrialState::Planned | TrialState::Asked => Err(Breach::NotGranted { trial: done.trial }),
+        match *state {
+            TrialState::Unplanned | TrialState::Planned | TrialState::Asked => {
+                Err(Breach::NotGranted { trial: done.trial })
+            }
             TrialState::Ended => Err(Breach::TrialTwice { trial: done.trial }),
             TrialState::Granted => {
-                entry.state = TrialState::Ended;
+                *state = TrialState::Ended;
                 self.under_way.remove(&done.trial);
                 self.ended += 1;
-                let (attempt, case) = (entry.attempt, entry.case as usize);
-                let Some(PlannedCase { sha256: case_sha256, .. }) = self.cases.get(case).cloned() else {
+                let attempt = self.trials.attempt(&done.trial);
+                let Some(case_sha256) = self.trials.case(&done.trial).map(|case| case.sha256) else {
                     return Err(Breach::NotPlanned { name: "trial", trial: done.trial });
                 };
                 let expected =
@@ -411,7 +390,9 @@ fn listed(clients: &[(&VariantId, &String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trials::{Arms, PlannedCase};
     use mst_model::Digest;
+    use mst_model::bundle::Planned;
     use mst_model::outcome::Status;
     use mst_model::transcript::ClientInfo;
     use proptest::prelude::*;
@@ -477,10 +458,12 @@ mod tests {
             concurrency: 2,
             beyond: 10 * SECOND,
         };
-        let cases =
-            vec![PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND, pools: Box::default() }];
-        let trials = (0..3).map(|index| PlannedTrial { key: key(index), attempt: index, case: 0 });
-        Conversation::new(terms, cases, trials.collect())
+        let case = PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND, pools: Box::default() };
+        let trials: Vec<_> =
+            (0..3).map(|index| Planned { variant: key(index).variant, index, attempt: index }).collect();
+        let mut planned = Trials::new(Arms::new(vec![key(0).variant], 3));
+        planned.add(key(0).case, case, &trials);
+        Conversation::new(terms, planned)
     }
 
     impl Conversation {

@@ -11,9 +11,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mst_model::RunId;
 use mst_model::ledger::LedgerEvent;
+use mst_model::run::ShardEnding;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::machines::{GIVEN_UP, Keep, Staging, Started, maybe_left, mint};
 use crate::notes::Notes;
@@ -142,25 +144,31 @@ impl Runner for OnShards {
         Ok(Session { from_worker: from, to_worker: to, results, ended, machine: None })
     }
 
-    async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
+    async fn end(
+        &self,
+        spec: &ShardSpec,
+        ending: &ShardEnding,
+        cancel: &CancellationToken,
+    ) -> Result<(), RunnerError> {
         let Some(UnderWay { name, call, over, attached }) = self.under_way().remove(&spec.shard) else {
             return Ok(());
         };
         // Nobody waits for it where no worker was attached.
-        let _ = over.send(if failed { Spoken::Partial } else { Spoken::Complete });
+        let complete = *ending == ShardEnding::Complete;
+        let _ = over.send(if complete { Spoken::Complete } else { Spoken::Partial });
         let patience = if attached { BRING } else { GIVEN_UP };
         let mut cut_off = false;
         let ended = match call {
             None => Ok(()),
-            Some(mut call) => match timeout(patience, &mut call).await {
+            Some(mut call) => match in_time(&mut call, patience, cancel).await {
                 // Given up before it had a worker, it has nothing to say that was not said.
                 Ok(_) if !attached => Ok(()),
                 Ok(Ok(ended)) => ended,
                 Ok(Err(error)) => Err(RunnerError(format!("mst failed: {error}"))),
-                Err(_) => {
+                Err(why) => {
                     call.abort();
                     cut_off = !attached;
-                    Err(RunnerError(format!("the runner did not end within {} s", patience.as_secs())))
+                    Err(RunnerError(why))
                 }
             },
         };
@@ -168,7 +176,7 @@ impl Runner for OnShards {
             self.shards.destroy(&spec.run, &name).await?;
             if cut_off { Err(maybe_left()) } else { Ok(()) }
         };
-        let removed = self.notes.remove(spec, &name, self.keep, failed, destroy).await;
+        let removed = self.notes.remove(spec, &name, self.keep, ending, destroy).await;
         match (ended, removed) {
             (Err(ended), Err(removed)) => Err(RunnerError(format!("{ended}; {removed}"))),
             (ended, removed) => ended.and(removed),
@@ -186,6 +194,26 @@ impl OnShards {
                 Ok(ended) => ended,
                 Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
             },
+        }
+    }
+}
+
+/// What the call ended with; or why it is not waited for any more.
+async fn in_time<T>(
+    call: &mut JoinHandle<T>,
+    patience: Duration,
+    cancel: &CancellationToken,
+) -> Result<Result<T, JoinError>, String> {
+    let given_up = async {
+        cancel.cancelled().await;
+        sleep(GIVEN_UP).await;
+    };
+    tokio::select! {
+        biased;
+        ended = call => Ok(ended),
+        () = sleep(patience) => Err(format!("the runner did not end within {} s", patience.as_secs())),
+        () = given_up => {
+            Err(format!("the run was cancelled, and the runner did not end within {} s", GIVEN_UP.as_secs()))
         }
     }
 }

@@ -109,6 +109,12 @@ pub enum StoreError {
         /// The run directory.
         path: PathBuf,
     },
+    /// A run of which something finished.
+    #[error("the run in `{}` has trials", .path.display())]
+    HasTrials {
+        /// The run directory.
+        path: PathBuf,
+    },
     /// The name is taken.
     #[error("there is a run in `{}` already", .path.display())]
     RunExists {
@@ -213,7 +219,18 @@ impl StoreError {
         })
     }
 
+    /// Whether the file system takes no more: who goes on writes what will be lost.
+    pub fn no_room(&self) -> bool {
+        matches!(self, StoreError::Io { source, .. } if no_room(source))
+    }
+
     pub(crate) fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { what, path: path.as_ref().to_owned(), source }
     }
+}
+
+/// Whether a file system takes no more.
+pub fn no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mst_model::{JudgeId, TrialKey};
+use mst_model::{CaseId, JudgeId, TrialKey};
 
 use crate::name;
 
@@ -47,13 +47,20 @@ impl Layout {
         self.root.join("tmp")
     }
 
+    pub(crate) fn trials(&self) -> PathBuf {
+        self.root.join("trials")
+    }
+
+    /// Where the trials of a case lie in a run.
+    pub(crate) fn case(&self, case: &CaseId) -> PathBuf {
+        self.trials().join(name::escape(case))
+    }
+
     pub(crate) fn trial(&self, key: &TrialKey) -> PathBuf {
-        let trials = self.root.join("trials");
         if self.flat {
-            return trials.join(one_name(key));
+            return self.trials().join(one_name(key));
         }
-        let (case, variant) = (name::escape(&key.case), name::component(key.variant.as_str()));
-        trials.join(case).join(variant).join(key.index.to_string())
+        self.case(&key.case).join(name::component(key.variant.as_str())).join(key.index.to_string())
     }
 
     pub(crate) fn grade(&self, judge: &JudgeId, key: &TrialKey) -> PathBuf {

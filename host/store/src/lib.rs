@@ -65,7 +65,7 @@ mod tree;
 mod trial;
 
 pub use cases::{CaseHead, CaseLines, CasesWriter, StoredCase};
-pub use error::StoreError;
+pub use error::{StoreError, no_room};
 pub use ledger::Ledger;
 pub use plan::trials_of_case;
 pub use run_dir::RunDir;

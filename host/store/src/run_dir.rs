@@ -118,6 +118,18 @@ impl RunDir {
         path.try_exists().map_err(StoreError::io("read", &path))
     }
 
+    /// The planned trials of a case that have not finished. A case of which nothing is there costs
+    /// one look, however many trials it has.
+    pub fn missing_trials(&self, eval: &Eval, case: &CaseId) -> Result<Vec<TrialKey>> {
+        let begun = self.layout.case(case);
+        let trials = plan::trials_of_case(eval, case);
+        if !begun.try_exists().map_err(StoreError::io("read", &begun))? {
+            return Ok(trials.collect());
+        }
+        let missing = trials.map(|key| Ok((!self.has_trial(&key)?).then_some(key)));
+        missing.filter_map(Result::transpose).collect()
+    }
+
     /// A trial's transcript and the digest of its file; none where the trial is missing. A
     /// damaged one is an error and never missing.
     pub fn transcript(&self, key: &TrialKey) -> Result<Option<(Transcript, Digest)>> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mst_model::grade::{Finding, Grade, Graded};
+use mst_model::ledger::MachineState;
 use mst_model::run::RunRecord;
 use mst_model::transcript::Transcript;
 use mst_model::{Digest, RunId, TrialKey};
@@ -108,6 +109,22 @@ impl RunWriter {
         if self.layout.machines().exists() {
             return Err(StoreError::HasMachines { path: path.to_owned() });
         }
+        fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
+    }
+
+    /// Removes a run that came to nothing: one with no trial, and no machine that may be there.
+    /// Another stays, and is an error. The lock is held on, on a file that has no name any more.
+    pub fn abandon(&self) -> Result<()> {
+        let path = self.path();
+        if self.layout.trials().exists() {
+            return Err(StoreError::HasTrials { path: path.to_owned() });
+        }
+        if self.machines()?.iter().any(MachineState::may_exist) {
+            return Err(StoreError::HasMachines { path: path.to_owned() });
+        }
+        // What makes it a run goes first: cut off after that, it is none.
+        let record = self.layout.run_json();
+        fs::remove_file(&record).map_err(StoreError::io("remove", &record))?;
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
     }
 

@@ -2,19 +2,11 @@
 #![allow(dead_code, clippy::allow_attributes, reason = "each bench uses a part of it")]
 
 use std::io::{Read as _, Seek as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mst_plugin::PluginFile;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-
-/// A first-party plugin, as shipped.
-pub(crate) fn shipped(name: &str) -> PluginFile {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist").join(name);
-    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    mst_plugin::open(bytes).unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// The `mst` to measure: `MST_BIN`, else the one that was built beside this bench.
 pub(crate) fn mst() -> Option<PathBuf> {

@@ -22,6 +22,7 @@ use crate::local::Local;
 use crate::plugins::Plugins;
 use crate::prepare::{Ready, prepare};
 use crate::runners::{self, LOCAL, Loaded};
+use crate::scratch::{self, Scratch};
 use crate::show::{self, How, Progress};
 use crate::{interrupt, pace, place, tokens};
 
@@ -112,17 +113,19 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
     let stop = interrupt::listen(move |text| said.note(text))?;
-    let scratch = tempfile::Builder::new()
-        .prefix("mst-")
-        .tempdir()
-        .map_err(|error| Failure::because("can't make a directory for workspaces", &error))?;
+    scratch::sweep();
+    let scratch = Scratch::new()?;
     let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
-    let Begun { run, mut record } = begun;
+    let (run, record) = (&begun.run, &begun.record);
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
-    let runner = runner(&args, &ready, on_machines, &run, scratch.path())?;
-    let collected = collect(&args, runner, &run, &record, &stop, vault, &progress).await?;
+    let runner = runner(&args, &ready, on_machines, run, scratch.path())?;
+    let collected = collect(&args, runner, run, record, &stop, vault, &progress).await?;
+    if args.resume.is_none() && collected.begun == 0 && !stop.finish.is_cancelled() {
+        begin::abandon(&begun, &collected, &progress)?;
+    }
+    let Begun { run, mut record, .. } = begun;
     record.collect = collected.collect;
     record.shards.extend(collected.shards);
     run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
@@ -173,7 +176,7 @@ async fn begin(
     let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), progress)?;
     let on_machines = load_runner(&ready, scratch, progress)?;
     let vault = vault(&ready, stop).await?;
-    let mut begun = begin::resume(run, record, &ready, stop, progress).await?;
+    let mut begun = begin::resume(run, record, &ready, scratch, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.
     begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
     begun.record.policy.limits = pace::limits(&begun.record.policy.limits, &args.limit);

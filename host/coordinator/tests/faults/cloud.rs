@@ -205,7 +205,7 @@ impl Machines for Cloud {
 /// What a fetch meets before it is done.
 pub(crate) async fn meet(fault: Option<Fetch>) -> Result<(), String> {
     match fault {
-        Some(Fetch::Fails) => Err("the connection was reset".to_owned()),
+        Some(Fetch::Fails | Fetch::NoRoom) => Err("the connection was reset".to_owned()),
         Some(Fetch::Hangs) => forever().await,
         Some(Fetch::Panics) => panic!("a bug in copy-from"),
         Some(Fetch::Slow(time)) => {

@@ -30,6 +30,8 @@ pub(crate) enum Fetch {
     Slow(Duration),
     Torn,
     Panics,
+    /// There is no room for them on this side.
+    NoRoom,
 }
 
 /// How a machine fails.

@@ -8,6 +8,7 @@ mod cloud;
 mod crew;
 mod machine;
 mod pipe;
+mod plan;
 mod run;
 mod seeds;
 mod shards;

@@ -183,6 +183,10 @@ impl Bench {
         self.root.path()
     }
 
+    pub(crate) fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
     pub(crate) fn dir(&self) -> RunDir {
         RunDir::open_read(&self.path).expect("opens")
     }
@@ -401,7 +405,7 @@ impl Bench {
             match &state.status {
                 MachineStatus::Destroyed => assert!(!there.contains(&state.machine), "it is gone: {state:?}"),
                 MachineStatus::Kept { .. } => {
-                    let failed = ending != Some(ShardEnding::Complete);
+                    let failed = matches!(ending, Some(ShardEnding::Broken { .. }));
                     assert!(keep == Keep::Always || (keep == Keep::Failed && failed), "{state:?}");
                     assert!(there.contains(&state.machine) || how.whole, "what is kept is there");
                 }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mst_coordinator::{Results, Runner, RunnerError, Session, ShardSpec};
+use mst_model::run::ShardEnding;
+use tokio_util::sync::CancellationToken;
 
 use crate::cloud::meet;
 use crate::crew::{Breaks, Fetch, Shard, begin};
@@ -45,6 +47,9 @@ impl Results for HereResults {
     async fn fetch(&self, path: &str) -> io::Result<PathBuf> {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let fault = self.fault.filter(|(_, at)| *at == count).map(|(fault, _)| fault);
+        if fault == Some(Fetch::NoRoom) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         meet(fault).await.map_err(io::Error::other)?;
         let dir = self.dir.join(path);
         if fault != Some(Fetch::Torn) {
@@ -82,10 +87,15 @@ impl Runner for Counted {
         }
     }
 
-    async fn end(&self, spec: &ShardSpec, failed: bool) -> Result<(), RunnerError> {
+    async fn end(
+        &self,
+        spec: &ShardSpec,
+        ending: &ShardEnding,
+        cancel: &CancellationToken,
+    ) -> Result<(), RunnerError> {
         self.counts.lock().expect("locks").entry(spec.shard).or_default().1 += 1;
         // What it says itself is not hidden.
-        self.inner.end(spec, failed).await?;
+        self.inner.end(spec, ending, cancel).await?;
         match self.faults[spec.shard as usize] {
             Some(Breaks::EndFails) => Err(RunnerError("the runner did not end well".to_owned())),
             Some(Breaks::EndPanics) => panic!("a bug in end"),

@@ -82,6 +82,14 @@ fn trials_go_by_the_plan() {
     let planned: Vec<String> =
         run.trials(&eval).expect("opens").map(|key| key.expect("reads").to_string()).collect();
     assert_eq!(planned, ["y a #0", "y a #1", "y b #0", "y b #1", "x a #0", "x a #1", "x b #0", "x b #1"]);
+    commit(run.path(), &key("x", "b", 0)).expect("commits");
+    let missing = |case: &str| -> Vec<String> {
+        let case = case.parse().expect("an id");
+        let missing = run.missing_trials(&eval, &case).expect("looks");
+        missing.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(missing("y"), ["y a #0", "y a #1", "y b #0", "y b #1"]);
+    assert_eq!(missing("x"), ["x a #0", "x a #1", "x b #1"]);
 }
 
 #[test]

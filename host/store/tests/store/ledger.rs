@@ -212,3 +212,20 @@ fn a_run_with_machines_is_not_discarded() {
     assert!(matches!(run.discard(), Err(StoreError::HasMachines { .. })));
     assert!(file(&path).exists());
 }
+
+#[test]
+fn a_run_that_came_to_nothing_goes_unless_a_machine_may_be_left() {
+    let runs = tempfile::tempdir().expect("makes");
+    let run = run(runs.path(), &["x"]);
+    let ledger = run.ledger().expect("opens");
+    ledger.append(&entry("a", LedgerEvent::Intent)).expect("appends");
+    assert!(matches!(run.abandon(), Err(StoreError::HasMachines { .. })));
+    ledger.append(&entry("a", LedgerEvent::Destroyed)).expect("appends");
+    let trials = run.path().join("trials");
+    fs::create_dir(&trials).expect("makes");
+    assert!(matches!(run.abandon(), Err(StoreError::HasTrials { .. })));
+    fs::remove_dir(&trials).expect("removes");
+    run.read_record().expect("it is whole so far");
+    run.abandon().expect("removes");
+    assert!(!run.path().exists());
+}

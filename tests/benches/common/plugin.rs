@@ -1,0 +1,12 @@
+//! First-party plugins, for the benches that run them.
+
+use std::path::Path;
+
+use mst_plugin::PluginFile;
+
+/// A first-party plugin, as shipped.
+pub(crate) fn shipped(name: &str) -> PluginFile {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist").join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    mst_plugin::open(bytes).unwrap_or_else(|error| panic!("{error}"))
+}
