@@ -20,6 +20,7 @@ mod plugins;
 mod policies;
 mod prepare;
 mod runners;
+mod scratch;
 mod show;
 mod tokens;
 mod until_signal;

@@ -12,6 +12,7 @@ use mst_worker::trial::ClientEnvironment;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::place;
+use crate::scratch::Scratch;
 use crate::until_signal::UntilSignal;
 
 /// How long a worker that ends waits for its clients' processes to be gone.
@@ -36,10 +37,7 @@ pub(crate) fn collect(args: CollectArgs) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::because("the worker can't start", &error))?;
     mst_process::adopt_orphans();
-    let scratch = tempfile::Builder::new()
-        .prefix("mst-")
-        .tempdir()
-        .map_err(|error| Failure::because("can't make a directory for workspaces", &error))?;
+    let scratch = Scratch::new()?;
     let place = Place {
         environment: ClientEnvironment {
             path: place::path(),

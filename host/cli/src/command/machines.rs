@@ -17,6 +17,7 @@ use crate::lockfile::LockFile;
 use crate::plugins::Plugins;
 use crate::prepare::sandbox;
 use crate::runners::Loaded;
+use crate::scratch::{self, Scratch};
 use crate::show::{self, How, Progress};
 use crate::{begin, runners};
 
@@ -158,10 +159,8 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
         show::aside("a run on `local` makes no machines");
         return Ok(Exit::Done);
     };
-    let scratch = tempfile::Builder::new()
-        .prefix("mst-")
-        .tempdir()
-        .map_err(|error| Failure::because("can't make a directory for the runner's programs", &error))?;
+    scratch::sweep();
+    let scratch = Scratch::new()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::scratch::Scratch;
 use crate::{place, plugins, runners, show};
 
 #[derive(Debug, Args)]
@@ -108,7 +109,7 @@ fn setup(args: SetupArgs) -> Result<Exit, Failure> {
     };
     let tag = args.tag.unwrap_or_else(|| format!("mst-worker:{}", place::VERSION));
     let failed = |error: std::io::Error| Failure::because("can't stage what the image is made of", &error);
-    let context = tempfile::Builder::new().prefix("mst-").tempdir().map_err(failed)?;
+    let context = Scratch::new()?;
     let executable = std::env::current_exe().map_err(failed)?;
     std::fs::copy(executable, context.path().join("mst")).map_err(failed)?;
     std::fs::write(context.path().join("Dockerfile"), include_str!("../../assets/worker.Dockerfile"))
