@@ -145,7 +145,7 @@ fn the_page_of_the_judge_command() {
 
 #[test]
 fn the_page_of_the_runner_docker() {
-    insta::assert_snapshot!(page("mst/runner/docker"), @r"
+    insta::assert_snapshot!(page("mst/runner/docker"), @r#"
     mst/runner/docker 0.1.0
     A container for each shard, by the CLI of docker or podman.
 
@@ -156,7 +156,7 @@ fn the_page_of_the_runner_docker() {
     ports     none
 
     Asks for
-      in short: it has 12 commands run on this machine, as you; by itself nothing else
+      in short: it has 13 commands run on this machine, as you; by itself nothing else
       for every command below
           ! speaks to a container engine: who may do that is as good as root on its host
           ! your SSH agent: may log in wherever your keys do
@@ -178,6 +178,9 @@ fn the_page_of_the_runner_docker() {
           {engine:enum(docker|podman)} exec --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?/)} {machine} id {which:enum(-u|-g)}
           at most 1m, and 1 MiB of each output
           ! free text from the plugin: `user`
+      exec:label, on this machine, as you
+          {engine:enum(docker|podman)} container inspect '--format={{{{index .Config.Labels "mst.machine"}}}}' {machine}
+          at most 1m, and 1 MiB of each output
       exec:destroy, on this machine, as you
           {engine:enum(docker|podman)} rm --force --volumes {machine}
           at most 2m, and 1 MiB of each output
@@ -232,7 +235,7 @@ fn the_page_of_the_runner_docker() {
     Exports
       mst:plugin/machine@0.1.0  create-machine, destroy-machine, list-machines
       mst:plugin/channel@0.1.0  run-command, copy-to, copy-from, forward-port
-    ");
+    "#);
 }
 
 #[test]

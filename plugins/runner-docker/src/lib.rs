@@ -47,12 +47,27 @@ impl MachineRunner for Docker {
     }
 
     fn destroy_machine(name: &str, _: Option<Value>, options: Options) -> Result<(), Error> {
-        let output = Cli(options.engine).template("destroy").run()?;
-        // Some engines end with code 0 then, and some don't.
-        let gone = output.stderr_text().to_lowercase().contains("no such container");
-        match output.success() || gone {
+        let engine = Cli(options.engine);
+        let doing = format!("remove container `{name}`");
+        let found = engine.template("label").run()?;
+        if is_gone(&found) {
+            return Ok(());
+        }
+        // Somebody else may have taken the name.
+        let label = found.stdout_text();
+        match found.success() {
+            true if label.trim() == name => {}
+            true => {
+                return Err(Error::failed(format!(
+                    "can't {doing}: it has not the label `mst.machine={name}`, so it is not ours"
+                )));
+            }
+            false => return Err(process::explain(&found, &doing)),
+        }
+        let output = engine.template("destroy").run()?;
+        match output.success() || is_gone(&output) {
             true => Ok(()),
-            false => Err(process::explain(&output, &format!("remove container `{name}`"))),
+            false => Err(process::explain(&output, &doing)),
         }
     }
 
@@ -62,6 +77,14 @@ impl MachineRunner for Docker {
 }
 
 mst_sdk::export_runner!(Docker, channel = ContainerCli);
+
+/// Whether a container is not there, or will not be in a moment. Some engines end with code 0 then,
+/// and some don't.
+fn is_gone(output: &Output) -> bool {
+    let stderr = output.stderr_text().to_lowercase();
+    let words = ["no such container", "no container with name or id", "already in progress"];
+    words.iter().any(|words| stderr.contains(words))
+}
 
 /// The engine's program.
 struct Cli(Engine);

@@ -96,15 +96,37 @@ fn what_goes_wrong_is_told() {
 }
 
 #[test]
+fn what_is_not_ours_stays() {
+    for label in ["\n", "mst-another\n", "<no value>\n"] {
+        let script = Script::new().answer("label", ended(0, label, ""));
+        let options = serde_json::from_value(json!({"image": "a:1"})).expect("options");
+        let error = script.run(|| Docker::destroy_machine("m", None, options)).expect_err("it is not ours");
+        assert!(error.to_string().contains("it has not the label `mst.machine=m`"), "{error}");
+        assert_eq!(script.ran(), ["label engine=docker"], "nothing is removed");
+    }
+    let daemon = "Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?";
+    let script = Script::new().answer("label", ended(1, "", daemon));
+    let options = serde_json::from_value(json!({"image": "a:1"})).expect("options");
+    assert!(script.run(|| Docker::destroy_machine("m", None, options)).is_err());
+}
+
+#[test]
 fn removed_is_removed() {
     let options = || serde_json::from_value(json!({"image": "a:1"})).expect("options");
     for (answer, fits) in [
+        (ended(0, "m\n", ""), true),
         (ended(0, "", "Error response from daemon: No such container: m\n"), true),
         (ended(1, "", "Error: no container with name or ID \"m\" found: no such container\n"), true),
+        (ended(1, "", "Error response from daemon: removal of container m is already in progress\n"), true),
         (ended(1, "", "Error response from daemon: driver failed to remove root filesystem\n"), false),
     ] {
-        let script = Script::new().answer("destroy", answer);
+        let script = Script::new().answer("label", ended(0, "m\n", "")).answer("destroy", answer);
         assert_eq!(script.run(|| Docker::destroy_machine("m", None, options())).is_ok(), fits);
+    }
+    for gone in ["Error response from daemon: No such container: m\n", "Error: no such container m\n"] {
+        let script = Script::new().answer("label", ended(1, "", gone));
+        script.run(|| Docker::destroy_machine("m", None, options())).expect("it is gone");
+        assert_eq!(script.ran(), ["label engine=docker"]);
     }
     let script = Script::new().answer("list", ended(0, "mst-r-0\nmst-r-1\n", ""));
     let names = script.run(|| Docker::list_machines("r", options())).expect("listed");

@@ -30,7 +30,7 @@ pub trait Channel {
     fn copy_from(machine: &Machine, source: &str, target: &Directory) -> Result<(), Error>;
 
     /// A local port that leads to `port` on the machine for as long as the child lives. The host
-    /// asks only where the manifest says `forward_port = true`.
+    /// asks only where the manifest says `forward_port = true`; none of this version does.
     fn forward_port(machine: &Machine, local: u16, port: u16) -> Result<Child, Error> {
         let _ = (local, port);
         Err(Error::invalid(format!("no port of machine `{}` can be forwarded", machine.name)))
