@@ -56,8 +56,11 @@ pub(crate) fn choose(plugins: &Plugins, uses: RunnerUse) -> Result<Chosen, Failu
         return Err(Failure::new(format!("`{id}` has at most {most} shards, not {}", uses.shards)));
     }
     let options = Value::Object(uses.options.clone().into_iter().collect());
-    let problems = schema::check(&manifest.options, &options)
+    let mut problems = schema::check(&manifest.options, &options)
         .map_err(|error| Failure::because(format!("the manifest of `{id}` is broken"), &error))?;
+    for (key, option) in &uses.options {
+        problems.extend(schema::with_nul(key, option));
+    }
     if !problems.is_empty() {
         return Err(Failure::problems(
             format!("`--runner-option` does not fit the runner `{id}`"),

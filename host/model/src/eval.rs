@@ -310,6 +310,7 @@ impl Eval {
                 );
             }
             check_env(&format!("variants[{at}].env"), variant.env.keys(), &mut say);
+            check_values(&format!("variants[{at}].env"), &variant.env, &mut say);
         }
         let clients = self.client.iter().map(|client| ("client".to_owned(), client));
         let own =
@@ -340,6 +341,7 @@ impl Eval {
                 _ => {}
             }
             check_env(&format!("{at}.env"), client.env.keys(), &mut say);
+            check_values(&format!("{at}.env"), &client.env, &mut say);
             check_env(&format!("{at}.pass_env"), client.pass_env.iter(), &mut say);
         }
         for (name, token) in &self.tokens {
@@ -375,6 +377,14 @@ impl Eval {
             }
         }
         problems.extend(self.limit_problems(&self.limits));
+        let dataset = [("dataset.options".to_owned(), &self.dataset.options)];
+        let judges = self.judges.iter().enumerate();
+        let judges = judges.map(|(at, judge)| (format!("judges[{at}].options"), &judge.options));
+        for (at, options) in dataset.into_iter().chain(judges) {
+            for (key, option) in options {
+                problems.extend(schema::with_nul(&format!("{at}.{key}"), option));
+            }
+        }
         problems
     }
 }
@@ -398,6 +408,16 @@ fn check_env<'a>(
                 Some("names that start with `MST_` are set by mst"),
             );
         }
+    }
+}
+
+fn check_values(
+    at: &str,
+    env: &BTreeMap<String, String>,
+    say: &mut impl FnMut(String, String, Option<&str>),
+) {
+    for (name, _) in env.iter().filter(|(_, value)| value.contains('\0')) {
+        say(format!("{at}.{name}"), "it holds a NUL, which no program can be given".into(), None);
     }
 }
 
@@ -544,6 +564,18 @@ mod tests {
             said(|v| v["variants"][0]["env"] = json!({"MST_TRIAL": "7"})),
             [
                 "`variants[0].env`: `MST_TRIAL` is one of mst's own variables (names that start with `MST_` are set by mst)"
+            ]
+        );
+        let command = json!({"kind": "command", "argv": ["a"], "env": {"A": "x\u{0}", "B": "x"}});
+        assert_eq!(
+            said(|v| {
+                v["client"] = command;
+                v["judges"][0]["options"] = json!({"command": ["true", "\u{0}"], "of": {"a": "b\u{0}c"}});
+            }),
+            [
+                "`client.env.A`: it holds a NUL, which no program can be given",
+                "`judges[0].options.command[1]`: it holds a NUL, which no program can be given",
+                "`judges[0].options.of.a`: it holds a NUL, which no program can be given",
             ]
         );
     }

@@ -63,6 +63,29 @@ pub fn check(schema: &Value, value: &Value) -> Result<Vec<Problem>, SchemaError>
     Ok(problems)
 }
 
+/// The strings in `value` that hold a NUL, which no program, path or variable can be given. `at` is
+/// where the value stands.
+pub fn with_nul(at: &str, value: &Value) -> Vec<Problem> {
+    let (mut problems, mut values) = (Vec::new(), vec![(at.to_owned(), value)]);
+    while let Some((at, value)) = values.pop() {
+        match value {
+            Value::String(text) if text.contains('\0') => {
+                let message = "it holds a NUL, which no program can be given".to_owned();
+                problems.push(Problem { at, message, hint: None });
+            }
+            Value::Array(items) => {
+                values.extend(items.iter().enumerate().map(|(n, item)| (format!("{at}[{n}]"), item)));
+            }
+            Value::Object(fields) => {
+                values.extend(fields.iter().map(|(key, field)| (format!("{at}.{key}"), field)));
+            }
+            _ => {}
+        }
+    }
+    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    problems
+}
+
 fn explain(schema: &Value, error: &ValidationError<'_>, problems: &mut Vec<Problem>) {
     let at = dotted(error.instance_path().as_str());
     match error.kind() {
