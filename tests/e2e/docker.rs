@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{Eval, Running, Space, case, human_eval, missing, need, python, repository, wait_until};
 
 /// The image that workers run in: Debian with python3, made without a registry by `.ci/docker`.
-fn image() -> Option<String> {
+pub(crate) fn image() -> Option<String> {
     let image = std::env::var("MST_TEST_IMAGE").unwrap_or_else(|_| "mst-worker-test:latest".to_owned());
     let there = Command::new("docker").args(["image", "inspect", &image]).output();
     if there.is_ok_and(|output| output.status.success()) {
@@ -16,7 +16,8 @@ fn image() -> Option<String> {
     None
 }
 
-fn containers(run: &str) -> Vec<String> {
+/// The run's containers that are there.
+pub(crate) fn containers(run: &str) -> Vec<String> {
     let filter = format!("label=mst.run={run}");
     let output =
         Command::new("docker").args(["ps", "--all", "--format={{.Names}}", "--filter", &filter]).output();
@@ -146,9 +147,9 @@ fn an_image_that_is_not_there_is_said_and_nothing_is_left() {
     Eval::new().client("cat").cases([case("0")]).write(&space);
     let option = "image=mst.invalid/no-such-image:1";
     let args = ["run", "eval.yaml", "--runner", "mst/runner/docker", "--runner-option", option];
-    let output = space.mst(args).exits(106);
+    let output = space.mst(args).exits(105);
     assert!(output.stderr.contains("no-such-image"), "{output}");
-    assert_eq!(containers(&space.run().name()), [""; 0]);
+    assert!(space.runs().is_empty());
 }
 
 #[test]

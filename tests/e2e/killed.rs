@@ -7,21 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Eval, Run, Space, case, missing};
-
-/// A small generator with a seed: the same points in each run of the test.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
-        // Steele and others' SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
+use crate::support::{Chance, Eval, Run, Space, case, example, missing, need};
 
 /// Eight cases of a client that writes a few files, slowly enough to be met at it.
 fn eval() -> Eval {
@@ -102,16 +88,21 @@ fn killed_before_or_while_its_cases_are_read_it_is_no_run_or_a_whole_one() {
 
 /// Runs mst with `--runs` on a file system of this size, in a mount namespace that ends with it;
 /// what was there is copied to `runs` at the end.
-fn on_a_small_disk(space: &Space, size: &str) -> Option<crate::support::Output> {
+fn on_a_small_disk(space: &Space, size: &str, more: &[&str]) -> Option<crate::support::Output> {
     fs::create_dir(space.path("disk")).expect("made");
+    // Machines find it there: it would not fit beside the bundles.
+    fs::create_dir(space.path("bin")).expect("made");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mst"), space.path("bin/mst")).expect("linked");
     let script = format!(
-        "mount -t tmpfs -o size={size} mst-e2e disk || exit 77
-         {} run eval.yaml --runs disk/runs; code=$?
+        "export PATH=$PWD/bin:$PATH
+         mount -t tmpfs -o size={size} mst-e2e disk || exit 77
+         {} run eval.yaml --runs disk/runs \"$@\"; code=$?
          test -e disk/runs && cp -R disk/runs runs
          exit $code",
         env!("CARGO_BIN_EXE_mst")
     );
-    let output = space.finish(space.any_command("unshare", ["-m", "sh", "-c", &script]));
+    let output =
+        space.finish(space.any_command("unshare", [&["-m", "sh", "-c", &script, "sh"], more].concat()));
     if output.code == 77 || output.stderr.contains("unshare: ") {
         missing("ROOT", &format!("a small file system can't be mounted: {}", output.stderr.trim()));
         return None;
@@ -127,7 +118,7 @@ fn a_disk_that_fills_up_is_said_and_what_fitted_is_whole() {
         .check("test -s big")
         .cases((0..10).map(|n| case(&n.to_string())))
         .write(&space);
-    let Some(output) = on_a_small_disk(&space, "1m") else { return };
+    let Some(output) = on_a_small_disk(&space, "1m", &[]) else { return };
     assert_eq!(output.code, 106, "{output}");
     assert!(output.stderr.contains("No space left on device"), "{output}");
     let run = space.run();
@@ -138,10 +129,35 @@ fn a_disk_that_fills_up_is_said_and_what_fitted_is_whole() {
 }
 
 #[test]
+fn where_a_machines_trials_find_no_room_no_more_are_asked() {
+    let runner = need!(example("dir-runner"));
+    let space = Space::new();
+    fs::create_dir(space.path("machines")).expect("made");
+    Eval::new()
+        .client("head -c 300000 /dev/zero > big; echo $MST_CASE_ID >> $ASKED; sleep 0.2")
+        .set("client.env", json!({ "ASKED": space.text("asked") }))
+        .check("test -s big")
+        .cases((0..30).map(|n| case(&n.to_string())))
+        .write(&space);
+    space.add(runner);
+    let options = ["--runner", "example/runner/dir", "--runner-option", "base=machines"];
+    let Some(output) = on_a_small_disk(&space, "1m", &options) else { return };
+    assert_eq!(output.code, 106, "{output}");
+    assert!(output.stderr.contains("shard 0 broke: the transcript of "), "{output}");
+    let run = space.run();
+    run.assert_whole();
+    let (kept, asked) = (run.trials(), space.read("asked").lines().count());
+    assert!((1..4).contains(&kept), "{kept} trials");
+    // One had no room, and a few began before that was known.
+    assert!(asked > kept && asked < 15, "{asked} were asked, {kept} kept\n{output}");
+    assert_eq!(fs::read_dir(space.path("machines")).expect("lists").count(), 0);
+}
+
+#[test]
 fn a_disk_without_room_for_the_cases_leaves_no_run() {
     let space = Space::new();
     Eval::new().cases((0..2000).map(|n| json!({"id": n, "prompt": "x".repeat(100)}))).write(&space);
-    let Some(output) = on_a_small_disk(&space, "128k") else { return };
+    let Some(output) = on_a_small_disk(&space, "128k", &[]) else { return };
     insta::assert_snapshot!(output, @"
     exit 105
     -- stderr

@@ -89,8 +89,8 @@ fn a_provider_sees_its_limit_and_no_more_from_eight_machines() {
         .judges(json!([{"plugin": "mst/judge/text", "options": {"mode": "exact", "value": "ok"}}]))
         .cases(cases)
         .write(&space);
-    let mut args = vec!["run".to_owned(), "eval.yaml".to_owned(), "--allow-plugin".to_owned()];
-    args.push(runner.display().to_string());
+    space.add(runner);
+    let mut args = vec!["run".to_owned(), "eval.yaml".to_owned()];
     for more in ["--runner", "example/runner/dir", "--shards", "8", "--concurrency", "2", "--seed", "5"] {
         args.push(more.to_owned());
     }

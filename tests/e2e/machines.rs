@@ -357,3 +357,38 @@ fn a_case_with_a_long_or_wicked_id_comes_back_like_any_other() {
     assert_eq!(space.run().trials(), 4, "{output}");
     space.run().assert_whole();
 }
+
+#[test]
+fn a_run_that_can_make_no_machine_is_none() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    eval(4).write(&space);
+    fs::remove_dir(space.path("machines")).expect("removed");
+    let output = run(&space, runner, &["--shards", "2"]).exits(105);
+    assert!(output.stderr.contains("error: no worker could be started"), "{output}");
+    assert!(output.stderr.contains("hint: nothing of the run is left"), "{output}");
+    assert!(!space.path("runs").exists());
+}
+
+#[test]
+fn what_a_killed_mst_left_in_its_tmpdir_is_removed_by_the_next() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 1);
+    let running = Running::start(&space, command(&space, runner, &[]));
+    wait_until("a trial", || begun(&space) == 1);
+    running.signal(Signal::KILL);
+    running.end();
+    let pid = fs::read_to_string(space.path("gate/pid-0")).expect("reads");
+    wait_until("the end of the client", || crate::support::gone(&pid));
+    let left = || fs::read_dir(space.tmp()).expect("lists").count();
+    assert!(left() > 0, "a killed process cleans nothing up");
+    // Whose the rest is nobody knows.
+    fs::create_dir(space.tmp().join("mst-other")).expect("made");
+    space.mst(["machines", "reap", &space.run().name()]).exits(0);
+    wait_until("its worker's end", || {
+        eval(1).write(&space);
+        space.mst(["run", "eval.yaml"]).exits(0);
+        left() == 1
+    });
+}

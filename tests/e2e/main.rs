@@ -10,8 +10,10 @@
 mod altered;
 mod client;
 mod config;
+mod copies;
 mod dataset;
 mod docker;
+mod faults;
 mod grants;
 mod help;
 mod hostile;
@@ -21,6 +23,7 @@ mod judge;
 mod killed;
 mod limits;
 mod machines;
+mod memory;
 mod plugin;
 mod plugin_build;
 mod quickstart;

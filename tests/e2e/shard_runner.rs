@@ -36,15 +36,18 @@ fn whole_shards_are_carried_and_gathered() {
 }
 
 #[test]
-fn a_runner_that_starts_no_worker_breaks_its_shard() {
+fn where_no_shard_can_start_nothing_is_left() {
     let space = Space::new();
-    let output = need!(run(&space, "no-attach", "1")).exits(106);
-    assert!(
-        output.stderr.contains("shard 0 broke: `test/runner/shard`: unavailable: no machine is free"),
-        "{output}"
-    );
-    assert_eq!(space.run().trials(), 0);
-    assert_nothing_left(&space);
+    let output = need!(run(&space, "no-attach", "2")).exits(105);
+    let said = output.said();
+    insta::assert_snapshot!(&said[said.find("error: ").expect("an error")..], @"
+    error: no worker could be started
+      - shard 0: `test/runner/shard`: unavailable: no machine is free
+      - shard 1: `test/runner/shard`: unavailable: no machine is free
+    hint: nothing of the run is left; start it again once that is mended
+    ");
+    assert!(!space.path("runs").exists(), "what can't begin is no run");
+    space.assert_tidy();
 }
 
 #[test]
@@ -64,9 +67,10 @@ fn what_the_host_moves_is_not_the_runners_to_read() {
         ("peek", "it read 0 bytes and 2048 of stderr, cut: true"),
     ] {
         let space = Space::new();
-        let output = need!(run(&space, behaviour, "1")).exits(106);
+        let output = need!(run(&space, behaviour, "1")).exits(105);
         assert!(output.stderr.contains(words), "{output}");
-        assert_nothing_left(&space);
+        assert!(!space.path("runs").exists());
+        assert_eq!(fs::read_dir(space.path("shards")).expect("lists").count(), 0);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What all tests stand on: a closed place, evals, runs read back without mst's own code.
 
+mod chance;
 mod eval;
 mod guests;
 mod needs;
@@ -9,12 +10,13 @@ mod running;
 mod space;
 pub(crate) mod wasm;
 
+pub(crate) use chance::Chance;
 pub(crate) use eval::{Eval, case, sh};
 pub(crate) use guests::{example, guest, guests_dir};
 pub(crate) use needs::{human_eval, missing, python};
 pub(crate) use output::Output;
 pub(crate) use run::{Run, files_below, sha256};
-pub(crate) use running::{Running, gone, wait_until};
+pub(crate) use running::{Running, gone, processes_with, wait_until};
 pub(crate) use space::{Space, repository};
 
 /// Leaves the test where what it needs is not there.

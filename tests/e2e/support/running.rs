@@ -31,6 +31,19 @@ pub(crate) fn gone(pid: &str) -> bool {
     }
 }
 
+/// The processes with such a command line.
+pub(crate) fn processes_with(is_one: impl Fn(&[String]) -> bool) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").expect("Linux").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let of = |pid: &i32| {
+        let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let argv: Vec<String> =
+            text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
+        is_one(&argv)
+    };
+    pids.filter(of).collect()
+}
+
 /// A process that was started. Dropped, it is killed.
 pub(crate) struct Running {
     child: Child,
@@ -48,13 +61,13 @@ impl Running {
         Running { child: command.spawn().expect("it starts"), out, err, root }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
         kill_process(pid, signal).expect("it is there");
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it has said on stderr so far.
