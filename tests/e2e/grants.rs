@@ -124,28 +124,32 @@ fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
     let python = need!(python());
     let space = space(asking());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/support/terminal.py");
-    let answer = |letters: &str| {
+    let answer = |answers: &str| {
         let program = env!("CARGO_BIN_EXE_mst");
-        let args = [script, letters, program, "plugin", "add", "check.wasm"];
+        let args = [script, answers, program, "plugin", "add", "check.wasm"];
         space.finish(space.any_command(python.join("python3"), args))
     };
-    let quit = answer("yq").exits(105);
+    let quit = answer("y,q").exits(105);
     assert!(quit.stdout.contains("error: nothing was granted, and the lock is as it was\n"), "{quit}");
     assert!(!space.path("mst.lock").exists());
-    let added = answer("yna").exits(0);
+    fs::create_dir(space.path("rules")).expect("made");
+    let added = answer("y,y,rules,n,a,ACME_KEY,env:ACME_KEY").exits(0);
     let (page, asked) = added.stdout.split_once("\ngrant ").expect("it asks");
     assert!(page.contains("! a wildcard: every host below `acme.com`"), "{page}");
     insta::assert_snapshot!(asked, @r"
     workspace:check? [y]es, [n]o, [a]ll that follow, [q]uit: y
-    dir:rules: not granted: say what it is by `mst plugin grant acme/judge/check dir:rules --bind dir:rules=PATH`
+    grant dir:rules? [y]es, [n]o, [a]ll that follow, [q]uit: y
+    where is dir:rules? a path, or nothing to leave it: rules
     grant http:https://*.acme.com? [y]es, [n]o, [a]ll that follow, [q]uit: n
-    secret:api-key: not granted: say what it is by `mst plugin grant acme/judge/check secret:api-key --bind secret:api-key=env:NAME`
-    grant env:ACME_REGION? [y]es, [n]o, [a]ll that follow, [q]uit: a
+    grant secret:api-key? [y]es, [n]o, [a]ll that follow, [q]uit: a
+    where does secret:api-key come from? env:NAME, file:PATH or command:PROGRAM ARGUMENTS, or nothing to leave it: ACME_KEY
+    a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`
+    where does secret:api-key come from? env:NAME, file:PATH or command:PROGRAM ARGUMENTS, or nothing to leave it: env:ACME_KEY
     acme/judge/check 1.0.0 in mst.lock
       granted      workspace:check
-      not granted  dir:rules
+      granted      dir:rules
       not granted  http:https://*.acme.com
-      not granted  secret:api-key
+      granted      secret:api-key
       granted      env:ACME_REGION
     ");
     // What needs no answer asks none.

@@ -1,15 +1,15 @@
-"""Runs a program on a terminal of its own, and answers each question with the next of some letters.
+"""Runs a program on a terminal of its own, and answers each question with the next of some answers,
+which stand with commas between. A question is a last line with a `?` in it that ends in `: `.
 
-    terminal.py LETTERS PROGRAM ARGUMENT...
+    terminal.py ANSWERS PROGRAM ARGUMENT...
 """
 
 import os
 import pty
+import re
 import sys
 
-QUESTION = b"[q]uit: "
-
-letters, argv = sys.argv[1], sys.argv[2:]
+answers, argv = sys.argv[1].split(","), sys.argv[2:]
 pid, terminal = pty.fork()
 if pid == 0:
     os.execv(argv[0], argv)
@@ -22,8 +22,8 @@ while True:
     if not data:
         break
     said += data
-    while answered < min(said.count(QUESTION), len(letters)):
-        os.write(terminal, letters[answered].encode() + b"\n")
+    if answered < len(answers) and re.search(rb"\?[^\n]*: \Z", said):
+        os.write(terminal, answers[answered].encode() + b"\n")
         answered += 1
 _, status = os.waitpid(pid, 0)
 sys.stdout.buffer.write(said.replace(b"\r\n", b"\n"))

@@ -3,7 +3,7 @@
 //!
 //! Of each plugin it holds the whole text of every request, with a word on whether it is granted,
 //! so that who reviews a change of the file reads there what widens. What was granted is bound to
-//! the component's digest. `host/docs/decisions/0004` says why it looks as it does.
+//! the component's digest. `host/docs/decisions/0005` says why it looks as it does.
 
 mod diff;
 mod text;

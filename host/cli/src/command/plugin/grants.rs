@@ -1,14 +1,15 @@
 //! `mst plugin add`, `grant`, `revoke`, `list`: what `mst.lock` says.
 
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
 use mst_model::PluginId;
-use mst_plugin::{Capability, Diff, Key, Page, Pinned, PluginFile, Policy, Source};
+use mst_plugin::{Capability, Diff, Key, Page, Pinned, Policy, Source};
 use serde::Serialize;
 
+use super::ask::ask;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::lockfile::LockFile;
@@ -99,7 +100,7 @@ impl FromStr for Wanted {
 
 /// What `--bind` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Binding {
+pub(super) struct Binding {
     key: Key,
     to: Bound,
 }
@@ -162,9 +163,14 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
     } else if pending.is_empty() {
         Vec::new()
     } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        let said = plugins::lock_argument(&lock);
+        let text = match &diff {
+            Some(diff) => format!("{id} {}\n\n{diff}\n", pinned.version),
+            None => format!("{}\n", Page::of(&file)),
+        };
         let (input, output) = (&mut io::stdin().lock(), &mut io::stderr().lock());
-        ask(&to_read(&file, diff.as_ref()), &pinned, &pending, &policy, &said, input, output)?
+        let answer = ask(&text, &pinned, &pending, &policy, input, output)?;
+        bind(&mut pinned, &answer.bindings, &lock)?;
+        answer.keys
     } else {
         return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
     };
@@ -177,7 +183,7 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
 }
 
 /// What a person has to decide: all that a new plugin asks for, and what an upgrade widened.
-fn pending(pinned: &Pinned, diff: Option<&Diff>) -> Vec<Key> {
+pub(super) fn pending(pinned: &Pinned, diff: Option<&Diff>) -> Vec<Key> {
     let undecided = |key: &&Key| match diff {
         Some(diff) => diff.widened_keys().any(|widened| widened == **key),
         None => true,
@@ -274,72 +280,6 @@ fn grant_keys(pinned: &mut Pinned, keys: &[Key], policy: &Policy) -> Result<(), 
         _ => format!("--bind {key}=env:NAME"),
     });
     Err(failure.hint(format!("say it by `{}`", say.collect::<Vec<_>>().join(" "))))
-}
-
-/// What a person reads before being asked: the page of a new plugin, or what an upgrade wants more.
-fn to_read(file: &PluginFile, diff: Option<&Diff>) -> String {
-    match diff {
-        Some(diff) => format!("{} {}\n\n{diff}\n", file.manifest().id, file.manifest().version),
-        None => format!("{}\n", Page::of(file)),
-    }
-}
-
-/// Asks the person at the terminal, who is shown `text`, what to grant.
-fn ask(
-    text: &str,
-    pinned: &Pinned,
-    pending: &[Key],
-    policy: &Policy,
-    lock: &str,
-    input: &mut dyn BufRead,
-    output: &mut dyn Write,
-) -> Result<Vec<Key>, Failure> {
-    let failed = |error: io::Error| Failure::because("can't ask", &error);
-    write!(output, "{}", mst_sandbox::clean(text, usize::MAX, true)).map_err(failed)?;
-    let mut granted = Vec::new();
-    for key in pending {
-        let refused = pinned.requests.get(key).and_then(|asked| policy.refuses(&asked.request));
-        if let Some(rule) = refused {
-            writeln!(output, "{key}: not to be granted: {rule}").map_err(failed)?;
-            continue;
-        }
-        if pinned.unbound(key) {
-            let place = if key.capability() == Capability::Dir { "PATH" } else { "env:NAME" };
-            let id = &pinned.id;
-            writeln!(output, "{key}: not granted: say what it is by `mst plugin grant {id} {key} --bind {key}={place}{lock}`")
-                .map_err(failed)?;
-            continue;
-        }
-        write!(output, "grant {key}? [y]es, [n]o, [a]ll that follow, [q]uit: ").map_err(failed)?;
-        output.flush().map_err(failed)?;
-        let mut line = String::new();
-        // An end of input is no consent.
-        if input.read_line(&mut line).map_err(failed)? == 0 {
-            return Err(nothing_changed());
-        }
-        match line.trim() {
-            "y" | "yes" => granted.push(key.clone()),
-            "n" | "no" | "" => {}
-            "a" | "all" => {
-                let rest = pending.iter().skip_while(|other| *other != key);
-                let fits = |key: &&Key| {
-                    !pinned.unbound(key)
-                        && pinned
-                            .requests
-                            .get(*key)
-                            .is_some_and(|asked| policy.refuses(&asked.request).is_none())
-                };
-                granted.extend(rest.filter(fits).cloned());
-                break;
-            }
-            _ => return Err(nothing_changed()),
-        }
-    }
-    Ok(granted)
-}
-
-fn nothing_changed() -> Failure {
-    Failure::new("nothing was granted, and the lock is as it was")
 }
 
 pub(crate) fn grant(args: GrantArgs) -> Result<Exit, Failure> {
@@ -489,47 +429,6 @@ pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What `ask` grants for these lines, and what it said.
-    fn asked(lines: &str, policy: &str) -> (Option<Vec<String>>, String) {
-        let file = plugins::first_party("mst/runner/docker").expect("there").expect("whole");
-        let pinned = Pinned::new(&file, "x.wasm".into());
-        let mut rules = Policy::default();
-        rules.add("p.toml", &format!("schema = 'mst.policy/v1'\n{policy}")).expect("a policy");
-        let pending: Vec<Key> = pending(&pinned, None).into_iter().take(3).collect();
-        let mut said = Vec::new();
-        let granted = ask("", &pinned, &pending, &rules, "", &mut lines.as_bytes(), &mut said);
-        let granted = granted.ok().map(|keys| keys.iter().map(ToString::to_string).collect());
-        let said = String::from_utf8(said).expect("UTF-8");
-        (granted, said.lines().filter(|line| line.contains("exec:")).map(str::to_owned).collect())
-    }
-
-    #[test]
-    fn a_person_is_asked_for_each() {
-        let (granted, said) = asked("y\nn\nyes\n", "");
-        assert_eq!(granted, Some(vec!["exec:container".to_owned(), "exec:copy-to".to_owned()]), "{said}");
-        assert!(said.contains("grant exec:container? [y]es, [n]o"), "{said}");
-        let (granted, _) = asked("n\na\n", "");
-        assert_eq!(granted, Some(vec!["exec:copy-from".to_owned(), "exec:copy-to".to_owned()]));
-        let (granted, _) = asked("\n\n\n", "");
-        assert_eq!(granted, Some(Vec::new()), "no answer is no");
-    }
-
-    #[test]
-    fn what_is_no_answer_is_no_consent() {
-        for lines in ["", "y\n", "y\nq\n", "y\nwhat\n"] {
-            assert_eq!(asked(lines, "").0, None, "{lines:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_policy_refuses_is_not_asked() {
-        let (granted, said) = asked("", "programs = ['ssh']");
-        assert_eq!(granted, Some(Vec::new()));
-        assert!(said.contains("`p.toml` admits no program `docker`"), "{said}");
-        // And `all` does not mean it.
-        assert_eq!(asked("a\n", "capabilities = []").0, Some(Vec::new()));
-    }
 
     #[test]
     fn bindings_are_read_where_they_are_written() {

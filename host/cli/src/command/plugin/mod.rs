@@ -1,5 +1,6 @@
 //! `mst plugin`: building plugins, looking into them, and what they may do here.
 
+mod ask;
 mod grants;
 
 use std::path::{Path, PathBuf};
