@@ -16,7 +16,8 @@ use common::{median, ms, row, times};
 use mst_model::RunId;
 use mst_model::machine::Machine;
 use mst_sandbox::{
-    Cache, ExecEnvironment, Limits, MachineRequest, Quiet, RunnerPlugin, RunnerSetup, Sandbox, Settings,
+    Cache, ExecEnvironment, Limits, MachineRequest, Permit, Quiet, RunnerPlugin, RunnerSetup, Sandbox,
+    Settings, Sinks,
 };
 use plugin_file::shipped;
 use serde_json::json;
@@ -38,7 +39,9 @@ fn main() {
     let root = tempfile::tempdir().expect("a directory");
     let sandbox =
         Sandbox::new(Settings { cache: Cache::at(&root.path().join("cache")), limits: Limits::default() });
+    let file = shipped("mst.runner.docker.wasm");
     let setup = RunnerSetup {
+        permit: Permit::all(&file),
         options: json!({ "image": image }),
         environment: ExecEnvironment {
             path: std::env::var("PATH").expect("a PATH"),
@@ -46,9 +49,8 @@ fn main() {
             vars: BTreeMap::new(),
         },
         scratch: root.path().join("exec"),
-        sink: Arc::new(Quiet),
+        sinks: Sinks::unrecorded(Arc::new(Quiet)),
     };
-    let file = shipped("mst.runner.docker.wasm");
     let (runner, _) = RunnerPlugin::load(&sandbox.expect("an engine"), &file, setup).expect("loaded");
     let run: RunId = "20261130-015240-k3f9".parse().expect("a run's name");
     let name = format!("mst-bench-{}", std::process::id());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{mib, peak_rss, row};
-use mst_sandbox::{Cache, DatasetPlugin, Limits, Quiet, Sandbox, Settings};
+use mst_sandbox::{Cache, DatasetPlugin, Limits, Permit, Quiet, Sandbox, Settings, Sinks};
 use mst_store::RunDir;
 use plugin_file::shipped;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ fn plugin(dir: &Path, store: bool) -> Duration {
     // Beside the runs: the second time it is a hit, as in every day's use.
     let settings = || Settings { cache: Cache::at(&dir.join("cache")), limits: Limits::default() };
     let sandbox = Sandbox::new(settings()).expect("an engine");
-    let (plugin, _) = DatasetPlugin::load(&sandbox, &file).expect("loaded");
+    let (plugin, _) = DatasetPlugin::load(&sandbox, &file, &Permit::all(&file)).expect("loaded");
     let name = file.manifest().dirs[0].name.clone();
     let options = json!({"path": format!("/{name}/cases.jsonl")});
     let dirs = [(name, dir.to_owned())];
@@ -109,7 +109,8 @@ fn plugin(dir: &Path, store: bool) -> Duration {
     let mut cases = run.as_ref().map(|run| run.write_cases().expect("begun"));
     let started = Instant::now();
     runtime.block_on(async {
-        let mut cursor = plugin.open(&options, &dirs, Arc::new(Quiet)).await.expect("opened");
+        let mut cursor =
+            plugin.open(&options, &dirs, &Sinks::unrecorded(Arc::new(Quiet))).await.expect("opened");
         let mut count = 0;
         loop {
             let page = cursor.next(PAGE).await.expect("a page");

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use common::{ms, of, row, times, us};
 use mst_plugin::PluginFile;
 use mst_sandbox::{
-    Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, LogSink, Output, Part, Quiet, Sandbox,
-    Settings, Workspace, WorkspaceError,
+    Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, Output, Part, Permit, Quiet, Sandbox,
+    Settings, Sinks, Workspace, WorkspaceError,
 };
 use plugin_file::shipped;
 use serde_json::{Value, json};
@@ -188,6 +188,10 @@ impl Ready {
 struct Seen;
 
 impl Evidence for Seen {
+    fn trial(&self) -> String {
+        "case/only/0".to_owned()
+    }
+
     fn case_json(&self) -> String {
         CASE.to_owned()
     }
@@ -222,9 +226,9 @@ impl Workspace for Nowhere {
     }
 }
 
-async fn judged(judge: &JudgePlugin, options: &Value, sink: &Arc<dyn LogSink>) {
+async fn judged(judge: &JudgePlugin, options: &Value, sinks: &Sinks) {
     let verdict =
-        judge.judge(Arc::new(Seen), Arc::new(Nowhere), options, Duration::from_secs(30), sink).await;
+        judge.judge(Arc::new(Seen), Arc::new(Nowhere), options, Duration::from_secs(30), sinks).await;
     assert!(matches!(verdict.expect("a verdict").finding, mst_model::grade::Finding::Pass));
 }
 
@@ -240,10 +244,10 @@ fn load_and_call(
     options: &Value,
 ) -> Duration {
     let sandbox = sandbox(Cache::at(cache));
-    let sink: Arc<dyn LogSink> = Arc::new(Quiet);
+    let sinks = Sinks::unrecorded(Arc::new(Quiet));
     let started = Instant::now();
-    let (judge, event) = JudgePlugin::load(&sandbox, file).expect("loaded");
-    runtime.block_on(judged(&judge, options, &sink));
+    let (judge, event) = JudgePlugin::load(&sandbox, file, &Permit::all(file)).expect("loaded");
+    runtime.block_on(judged(&judge, options, &sinks));
     let time = started.elapsed();
     assert_eq!(event, CacheEvent::Hit);
     time
@@ -266,8 +270,8 @@ fn main() {
 
     let [plain, interrupted, pooled] =
         [How::Plain, How::Interrupted, How::Pooled].map(|how| bare(file.bytes(), how));
-    let sink: Arc<dyn LogSink> = Arc::new(Quiet);
-    let (judge, _) = JudgePlugin::load(&sandbox(Cache::off()), &file).expect("loaded");
+    let sinks = Sinks::unrecorded(Arc::new(Quiet));
+    let (judge, _) = JudgePlugin::load(&sandbox(Cache::off()), &file, &Permit::all(&file)).expect("loaded");
     // In turns, so that what else the machine does falls on all of them alike; but many at a time,
     // so that none of them finds another's code in the processor's caches.
     let ways: [&dyn Fn(); 6] = [
@@ -276,7 +280,7 @@ fn main() {
         &|| runtime.block_on(plain.call(&text)),
         &|| runtime.block_on(interrupted.call(&text)),
         &|| runtime.block_on(pooled.call(&text)),
-        &|| runtime.block_on(judged(&judge, &options, &sink)),
+        &|| runtime.block_on(judged(&judge, &options, &sinks)),
     ];
     let mut times_of = ways.map(|_| Vec::new());
     for _ in 0..CALLS / AT_A_TIME {
@@ -305,9 +309,13 @@ fn main() {
     let engine = Engine::new(&config(How::Plain)).expect("an engine");
     let compiled = of(5, || timed(&|| drop(Component::new(&engine, file.bytes()).expect("compiled"))));
     row("baseline: bare wasmtime compiles it", ms(compiled), "");
-    let ready = of(5, || timed(&|| drop(JudgePlugin::load(&sandbox(Cache::off()), &file).expect("loaded"))));
+    let ready = of(5, || {
+        timed(&|| {
+            drop(JudgePlugin::load(&sandbox(Cache::off()), &file, &Permit::all(&file)).expect("loaded"))
+        })
+    });
     row("sandbox: compile and link", ms(ready), "");
-    JudgePlugin::load(&sandbox(Cache::at(cache.path())), &file).expect("loaded");
+    JudgePlugin::load(&sandbox(Cache::at(cache.path())), &file, &Permit::all(&file)).expect("loaded");
     let code = plain_code(&engine, file.bytes());
     #[allow(unsafe_code, clippy::allow_attributes, reason = "these bytes were made here, a line above")]
     let load = || unsafe { Component::deserialize(&engine, &code) }.expect("loaded");

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use mst_plugin::PluginFile;
 use mst_sandbox::{
-    Cache, ExecEnvironment, Limits, MachineRequest, Quiet, RunnerPlugin, RunnerSetup, Sandbox, Settings,
+    Cache, ExecEnvironment, Limits, MachineRequest, Permit, Quiet, RunnerPlugin, RunnerSetup, Sandbox,
+    Settings, Sinks,
 };
 use serde_json::{Value, json};
 
@@ -68,6 +69,7 @@ fn there_and_back(bytes: Vec<u8>, options: Value) {
     let file = PluginFile::read(bytes).expect("a plugin");
     let sandbox = Sandbox::new(Settings { cache: Cache::off(), limits: Limits::default() }).expect("starts");
     let setup = RunnerSetup {
+        permit: Permit::all(&file),
         options,
         environment: ExecEnvironment {
             path: std::env::var("PATH").expect("a PATH"),
@@ -75,7 +77,7 @@ fn there_and_back(bytes: Vec<u8>, options: Value) {
             vars: BTreeMap::new(),
         },
         scratch: space.path("exec"),
-        sink: Arc::new(Quiet),
+        sinks: Sinks::unrecorded(Arc::new(Quiet)),
     };
     let (runner, _) = RunnerPlugin::load(&sandbox, &file, setup).expect("loads");
     let run: mst_model::RunId = "20261130-015240-k3f9".parse().expect("a run");

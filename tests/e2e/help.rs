@@ -29,6 +29,7 @@ fn the_whole_of_help() {
     Commands:
       run       Run an eval: ask every case in every variant, judge what came back, print a summary
       report    Print the summary of a run again
+      audit     Show what the plugins of a run called, and what was decided
       runner    Look into runners, and set them up
       machines  See and remove machines that runs left
       plugin    Build and look into plugins
@@ -124,6 +125,20 @@ fn the_whole_of_help() {
 
     Options:
           --runs <DIR>  Where runs are kept [default: runs]
+          --json        Print it as JSON
+      -h, --help        Print help
+
+    $ mst audit --help
+    Show what the plugins of a run called, and what was decided
+
+    Usage: mst audit [OPTIONS] <RUN>
+
+    Arguments:
+      <RUN>  The run: its name, or its directory
+
+    Options:
+          --runs <DIR>  Where runs are kept [default: runs]
+          --denied      Only what was denied
           --json        Print it as JSON
       -h, --help        Print help
 
@@ -234,6 +249,7 @@ fn the_whole_of_help() {
       grant    Grant a plugin what it asks for
       revoke   Take back what was granted to a plugin, or the plugin itself
       list     List the plugins that evals can use
+      tighten  Say what a run used of what a plugin may do, and what it could do without
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -321,6 +337,21 @@ fn the_whole_of_help() {
     Options:
           --json         Print them as JSON
           --lock <FILE>  The lock [default: mst.lock]
+      -h, --help         Print help
+
+    $ mst plugin tighten --help
+    Say what a run used of what a plugin may do, and what it could do without
+
+    Usage: mst plugin tighten [OPTIONS] --run <RUN> <PLUGIN>
+
+    Arguments:
+      <PLUGIN>  The plugin: a first-party id, one in the lock, or a component's file
+
+    Options:
+          --lock <FILE>  The lock [default: mst.lock]
+          --run <RUN>    The run to go by: its name, or its directory
+          --runs <DIR>   Where runs are kept [default: runs]
+          --json         Print it as JSON
       -h, --help         Print help
 
     $ mst schema --help

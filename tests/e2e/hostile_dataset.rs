@@ -182,7 +182,7 @@ fn it_sees_the_file_that_was_named_and_nothing_beside_it() {
     read /data/../etc/passwd: Err(PermissionDenied)
     read /data/../../../../etc/passwd: Err(PermissionDenied)
     read /data/./../etc/passwd: Err(PermissionDenied)
-    read /data/inside/../../etc/passwd: Err(NotFound)
+    read /data/inside/../../etc/passwd: Err(PermissionDenied)
     read /etc/passwd: Err(Uncategorized)
     read /proc/self/environ: Err(Uncategorized)
     list /: Err(Uncategorized)

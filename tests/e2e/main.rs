@@ -8,6 +8,7 @@
 //! What a person reads stands here as inline snapshots: `cargo insta review` after a change.
 
 mod altered;
+mod audit;
 mod client;
 mod config;
 mod copies;

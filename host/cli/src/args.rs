@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Run(command::run::RunArgs),
     /// Print the summary of a run again
     Report(command::report::ReportArgs),
+    /// Show what the plugins of a run called, and what was decided
+    Audit(command::audit::AuditArgs),
     /// Look into runners, and set them up
     Runner(command::runner::RunnerArgs),
     /// See and remove machines that runs left

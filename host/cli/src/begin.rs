@@ -38,6 +38,7 @@ pub(crate) async fn create(
     let id = new_run_id(now, random()?);
     let were_there = runs.exists();
     let run = make(runs, &id)?;
+    ready.told.record_in(&run)?;
     let written = match cases(ready, &run, stop, progress).await {
         Ok(cases) => record(id, now, ready, policy, cases).and_then(|record| {
             run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
@@ -91,6 +92,7 @@ pub(crate) async fn resume(
     stop: &Stop,
     progress: &Arc<Progress>,
 ) -> Result<Begun, Failure> {
+    ready.told.record_in(&run)?;
     // What is resumed must be what was begun: its parts are held to each other first.
     let altered = |what: &str| {
         Failure::new(format!(
@@ -200,7 +202,7 @@ async fn cases(
     let counted = move |count| counting.cases(count);
     let (sandbox, plugin, dir) = (&ready.sandbox, &ready.dataset, &ready.file.dir);
     tokio::select! {
-        cases = dataset::resolve(sandbox, plugin, options, dir, run, progress.clone(), counted) => cases,
+        cases = dataset::resolve(sandbox, plugin, options, dir, run, &ready.told.sinks, counted) => cases,
         () = stop.finish.cancelled() => {
             Err(Failure::new("interrupted while the cases were read; nothing was started").exit(Exit::Interrupted))
         }

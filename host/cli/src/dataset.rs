@@ -3,12 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use mst_model::run::CaseSet;
 use mst_model::schema::with_defaults;
 use mst_plugin::Manifest;
-use mst_sandbox::{DatasetPlugin, LogSink, Sandbox};
+use mst_sandbox::{DatasetPlugin, Sandbox, Sinks};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
 
@@ -25,17 +24,18 @@ pub(crate) async fn resolve(
     options: &Map<String, Value>,
     eval_dir: &Path,
     run: &RunWriter,
-    sink: Arc<dyn LogSink>,
+    sinks: &Sinks,
     counted: impl Fn(u64),
 ) -> Result<CaseSet, Failure> {
     let id = &plugin.manifest().id;
     let failed =
         |error: &dyn std::error::Error| Failure::because(format!("the dataset `{id}` can't be read"), error);
-    let (loaded, _) = DatasetPlugin::load(sandbox, &plugin.file).map_err(|error| failed(&error))?;
+    let (loaded, _) =
+        DatasetPlugin::load(sandbox, &plugin.file, &plugin.permit()?).map_err(|error| failed(&error))?;
     // The guest sees these directories and nothing else, and only as long as it is read.
     let staged = run.scratch("data").map_err(|error| failed(&error))?;
     let (options, dirs) = bind_dirs(plugin.manifest(), options, eval_dir, staged.path())?;
-    let mut cursor = loaded.open(&options, &dirs, sink).await.map_err(|error| failed(&error))?;
+    let mut cursor = loaded.open(&options, &dirs, sinks).await.map_err(|error| failed(&error))?;
     let mut cases = run.write_cases().map_err(|error| failed(&error))?;
     let mut count = 0;
     loop {

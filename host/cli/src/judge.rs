@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use mst_model::grade::Verdict;
 use mst_model::schema::with_defaults;
 use mst_sandbox::{
-    Command, Ended, Entry, Evidence, JudgePlugin, LogSink, Output, Part, Sandbox, Workspace, WorkspaceError,
+    Command, Ended, Entry, Evidence, JudgePlugin, Output, Part, Sandbox, Sinks, Workspace, WorkspaceError,
 };
 use mst_worker::grade::{self, GradeWorkspace, Judge, StoredTrial};
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ use crate::plugins::Plugin;
 pub(crate) struct ComponentJudge {
     plugin: JudgePlugin,
     options: Value,
-    sink: Arc<dyn LogSink>,
+    sinks: Sinks,
 }
 
 impl ComponentJudge {
@@ -28,13 +28,13 @@ impl ComponentJudge {
         sandbox: &Sandbox,
         plugin: &Plugin,
         options: &Map<String, Value>,
-        sink: Arc<dyn LogSink>,
+        sinks: Sinks,
     ) -> Result<ComponentJudge, Failure> {
-        let (loaded, _) = JudgePlugin::load(sandbox, &plugin.file).map_err(|error| {
+        let (loaded, _) = JudgePlugin::load(sandbox, &plugin.file, &plugin.permit()?).map_err(|error| {
             Failure::because(format!("the judge `{}` can't be loaded", plugin.manifest().id), &error)
         })?;
         let options = Value::Object(with_defaults(&plugin.manifest().options, options));
-        Ok(ComponentJudge { plugin: loaded, options, sink })
+        Ok(ComponentJudge { plugin: loaded, options, sinks })
     }
 }
 
@@ -49,7 +49,7 @@ impl Judge for ComponentJudge {
         let evidence = Arc::new(Seen(trial));
         let workspace = Arc::new(Restored(workspace));
         self.plugin
-            .judge(evidence, workspace, &self.options, time, &self.sink)
+            .judge(evidence, workspace, &self.options, time, &self.sinks)
             .await
             .map_err(|error| Failure::from_error(&error).one_line())
     }
@@ -59,6 +59,10 @@ impl Judge for ComponentJudge {
 struct Seen(Arc<StoredTrial>);
 
 impl Evidence for Seen {
+    fn trial(&self) -> String {
+        self.0.key().to_string()
+    }
+
     fn case_json(&self) -> String {
         self.0.case_json()
     }

@@ -3,6 +3,7 @@
 //! and the run.
 
 mod args;
+mod audit;
 mod begin;
 mod command;
 mod config;
@@ -21,6 +22,7 @@ mod policies;
 mod prepare;
 mod runners;
 mod scratch;
+mod secrets;
 mod show;
 mod tokens;
 mod until_signal;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Collect(args) => command::collect::collect(args),
         Command::Machines(args) => command::machines::machines(args),
         Command::Runner(args) => command::runner::runner(args),
+        Command::Audit(args) => command::audit::audit(args),
         Command::Report(args) => command::report::report(args),
         Command::Plugin(args) => command::plugin::plugin(args),
         Command::Schema(args) => command::schema::schema(args),

@@ -9,9 +9,13 @@ use mst_model::PluginId;
 use mst_model::schema::near;
 use mst_plugin::{Granted, Key, LockError, Manifest, PluginFile, Policy};
 
+use mst_sandbox::{Permit, Trust};
+
 use crate::error::Failure;
 use crate::lockfile::LockFile;
+use crate::place;
 use crate::policies;
+use crate::secrets::Sources;
 
 /// The largest component that is read.
 const MAX_BYTES: u64 = 256 << 20;
@@ -37,6 +41,16 @@ pub(crate) struct Plugin {
 impl Plugin {
     pub(crate) fn manifest(&self) -> &Manifest {
         self.file.manifest()
+    }
+
+    /// What it has here: what it was granted, with the values of the variables that it may read, the
+    /// sources of its secrets, and whom it believes.
+    pub(crate) fn permit(&self) -> Result<Permit, Failure> {
+        let names = self.granted.env_names();
+        let variables = names.filter_map(|name| Some((name.to_owned(), place::var(name)?))).collect();
+        let trust = if self.manifest().http.is_empty() { None } else { Some(trust()?) };
+        let secrets = Arc::new(Sources::default());
+        Ok(Permit { variables, secrets, trust, ..Permit::new(self.granted.clone()) })
     }
 }
 
@@ -234,4 +248,17 @@ pub(crate) fn read(path: &Path) -> Result<PluginFile, Failure> {
         }
     };
     mst_plugin::open(bytes).map_err(|error| refused(&error, error.hint()))
+}
+
+/// Whose certificates servers may show to plugins: `SSL_CERT_FILE`'s, else those that browsers trust.
+fn trust() -> Result<Trust, Failure> {
+    let Some(path) = place::var("SSL_CERT_FILE") else {
+        return Trust::public().map_err(|error| Failure::from_error(&error));
+    };
+    let failed = |error: &dyn std::error::Error| {
+        Failure::because(format!("`SSL_CERT_FILE` names `{path}`, which can't be used"), error)
+            .hint("it must be a PEM file of the authorities that plugins are to believe; unset it to believe those that browsers do")
+    };
+    let pem = fs::read(&path).map_err(|error| failed(&error))?;
+    Trust::of_pem(&pem).map_err(|error| failed(&error))
 }

@@ -12,6 +12,7 @@ use mst_worker::grade::Named;
 use mst_worker::trial::ClientEnvironment;
 use serde_json::{Map, Value};
 
+use crate::audit::Told;
 use crate::config::{self, EvalFile};
 use crate::error::Failure;
 use crate::judge::ComponentJudge;
@@ -19,7 +20,6 @@ use crate::lockfile::LockFile;
 use crate::place;
 use crate::plugins::{Plugin, Plugins};
 use crate::runners::{self, Chosen};
-use crate::show::Progress;
 
 /// What a run is made of.
 pub(crate) struct Ready {
@@ -30,6 +30,7 @@ pub(crate) struct Ready {
     pub(crate) runner: Chosen,
     pub(crate) sandbox: Sandbox,
     pub(crate) environment: ClientEnvironment,
+    pub(crate) told: Told,
 }
 
 /// An engine with this user's cache.
@@ -42,7 +43,7 @@ pub(crate) fn prepare(
     eval: &Path,
     lock: Option<&Path>,
     runner: impl FnOnce(&Plugins) -> Result<RunnerUse, Failure>,
-    progress: &Arc<Progress>,
+    told: Told,
 ) -> Result<Ready, Failure> {
     let file = config::read(eval)?;
     let plugins = Plugins::new(LockFile::beside(eval, lock)?)?;
@@ -63,7 +64,7 @@ pub(crate) fn prepare(
             name: judge.name(),
             plugin: plugin.manifest().id.clone(),
             plugin_sha256: plugin.file.digest(),
-            judge: Box::new(ComponentJudge::load(&sandbox, plugin, &judge.options, progress.clone())?),
+            judge: Box::new(ComponentJudge::load(&sandbox, plugin, &judge.options, told.sinks.clone())?),
         }));
     }
     let mut uses: Vec<PluginUse> = Vec::new();
@@ -80,7 +81,7 @@ pub(crate) fn prepare(
         vars: passed(&file.eval)?,
         base_dir: file.dir.clone(),
     };
-    Ok(Ready { file, dataset, judges, plugins: uses, runner, sandbox, environment })
+    Ok(Ready { file, dataset, judges, plugins: uses, runner, sandbox, environment, told })
 }
 
 fn check_options(at: &str, plugin: &Plugin, options: &Map<String, Value>) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use mst_model::eval::{ClientKind, Eval};
 use mst_model::run::RunnerUse;
 use mst_model::{Kind, PluginId, RunId, schema};
 use mst_plugin::World;
-use mst_sandbox::{ExecEnvironment, LogSink, RunnerPlugin, RunnerSetup, Sandbox, ShardRunnerPlugin};
+use mst_sandbox::{ExecEnvironment, RunnerPlugin, RunnerSetup, Sandbox, ShardRunnerPlugin, Sinks};
 use mst_store::RunWriter;
 use serde_json::{Map, Value};
 
@@ -115,7 +115,7 @@ pub(crate) fn load(
     plugin: &Plugin,
     uses: &RunnerUse,
     scratch: &Path,
-    sink: Arc<dyn LogSink>,
+    sinks: Sinks,
 ) -> Result<Loaded, Failure> {
     let options: Map<String, Value> = uses.options.clone().into_iter().collect();
     let names = plugin.manifest().exec.iter().flat_map(|command| command.env.iter().cloned());
@@ -126,7 +126,8 @@ pub(crate) fn load(
         vars,
     };
     let options = Value::Object(schema::with_defaults(&plugin.manifest().options, &options));
-    let setup = RunnerSetup { options, environment, scratch: scratch.to_owned(), sink };
+    let setup =
+        RunnerSetup { permit: plugin.permit()?, options, environment, scratch: scratch.to_owned(), sinks };
     let loaded = match plugin.manifest().world {
         World::ShardRunner => ShardRunnerPlugin::load(sandbox, &plugin.file, setup)
             .map(|(runner, _)| Loaded::Shards(ComponentShards(Arc::new(runner)))),

@@ -5,6 +5,7 @@
 //! Not for: reading or writing files, talking to anything, or rules between a run's parts.
 //! Must never know: a file system, a clock, wasm.
 
+pub mod audit;
 pub mod bundle;
 pub mod bytes;
 pub mod case;

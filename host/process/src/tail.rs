@@ -17,12 +17,38 @@ pub struct StderrTail(Arc<Mutex<Tail>>);
 struct Tail {
     last: VecDeque<u8>,
     cut: u64,
+    covered: Vec<Vec<u8>>,
 }
+
+/// The shortest piece of a covered value at the beginning of what is kept.
+const MIN_PIECE: usize = 3;
 
 impl StderrTail {
     /// The last bytes that came until now.
     pub fn bytes(&self) -> Vec<u8> {
-        self.tail().last.iter().copied().collect()
+        let tail = self.tail();
+        let mut bytes: Vec<u8> = tail.last.iter().copied().collect();
+        for value in &tail.covered {
+            let mut at = 0;
+            while let Some(found) = bytes[at..].windows(value.len()).position(|window| window == value) {
+                at += found;
+                bytes[at..at + value.len()].fill(b'*');
+            }
+            // What was forgotten may have been the first part of one.
+            let piece =
+                (MIN_PIECE..value.len()).rev().find(|piece| bytes.starts_with(&value[value.len() - piece..]));
+            if tail.cut > 0
+                && let Some(piece) = piece
+            {
+                bytes[..piece].fill(b'*');
+            }
+        }
+        bytes
+    }
+
+    /// From now on these values show as asterisks: secrets that the child was given.
+    pub fn cover(&self, values: impl IntoIterator<Item = Vec<u8>>) {
+        self.tail().covered.extend(values.into_iter().filter(|value| !value.is_empty()));
     }
 
     /// How many bytes came before them and are forgotten.
@@ -55,6 +81,16 @@ impl fmt::Debug for StderrTail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_covered_does_not_show() {
+        let mut tail = StderrTail::default();
+        tail.cover([b"hunter22".to_vec(), Vec::new()]);
+        tail.keep(b"a hunter22hunter22 b hunter2");
+        assert_eq!(tail.bytes(), b"a **************** b hunter2");
+        tail.keep(&vec![b'x'; STDERR_TAIL_BYTES - 4]);
+        assert!(tail.bytes().starts_with(b"****xxx"), "{:?}", String::from_utf8_lossy(&tail.bytes()[..9]));
+    }
 
     #[test]
     fn the_last_bytes_are_kept_and_the_others_counted() {

@@ -19,6 +19,7 @@
 //!   in neither.
 //! - Where nothing was scored there is no rate, and a threshold is missed.
 
+mod audit;
 mod broken;
 mod error;
 pub mod interval;
@@ -26,6 +27,7 @@ mod read;
 mod summary;
 mod tally;
 
+pub use audit::{CallRow, Calls};
 pub use broken::{Broken, BrokenGroup};
 pub use error::ReportError;
 pub use summary::{CaseCounts, Counts, Mean, Method, Rate, Row, Summary, Threshold, TrialCounts};

@@ -36,17 +36,22 @@ pub(crate) async fn call<T>(
     call: impl AsyncFnOnce(&mut Store<Guest>) -> wasmtime::Result<Result<T, types::Error>>,
 ) -> Result<T, CallError> {
     let started = Instant::now();
+    store.data().broker.record.begin_call(function);
     // The call gives way at every tick of the epoch thread and at every host call, so this is
     // the bound for both. Dropping the call ends it wherever it is.
     let result = tokio::time::timeout(limits.call_time, call(store)).await;
-    store.data().end_call(limits.log_lines);
+    let ended = store.data().end_call(limits.log_lines);
     let plugin = store.data().manifest.id.clone();
+    if let (Ok(Ok(_)), Err(HostFault(what))) = (&result, ended) {
+        // Whatever it answered, nobody could say later what it had done.
+        return Err(CallError::Host { plugin, function, what });
+    }
     match result {
         Err(_) => Err(over_time(plugin, function, limits.call_time, started.elapsed())),
         Ok(Err(error)) => Err(failure(store.data(), limits, function, &error)),
         Ok(Ok(answer)) => {
             if let Some(denial) = store.data().broker.first_denial() {
-                return Err(CallError::Denied { plugin, denial: denial.clone() });
+                return Err(CallError::Denied { plugin, denial });
             }
             answer.map_err(|error| CallError::Guest { plugin, error: guest_error(error) })
         }

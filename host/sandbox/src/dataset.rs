@@ -1,11 +1,9 @@
 //! Datasets: a cursor over cases, each held to the contract before the host believes it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use mst_model::case::{Message, Role, check_path};
 use mst_model::{Bytes, Case, CaseId, Kind, PluginId};
-use mst_plugin::Manifest;
 use mst_plugin::PluginFile;
 use serde_json::Value;
 use wasmtime::Store;
@@ -18,10 +16,10 @@ use crate::cache::CacheEvent;
 use crate::call::{Instantiating, call};
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
-use crate::guest::{Guest, Preopen, new_store};
+use crate::guest::{Given, Guest, Identity, Preopen, Sinks, new_store};
 use crate::limits::Limits;
 use crate::link;
-use crate::log::LogSink;
+use crate::permit::Permit;
 use crate::text::clean;
 
 /// The most cases that a page may have.
@@ -30,13 +28,17 @@ const MAX_PAGE: u32 = 1000;
 /// A dataset plugin, compiled and linked.
 pub struct DatasetPlugin {
     sandbox: Sandbox,
-    manifest: Arc<Manifest>,
+    plugin: Identity,
     pre: DatasetPre<Guest>,
 }
 
 impl DatasetPlugin {
     /// Makes a plugin ready. None of its code runs.
-    pub fn load(sandbox: &Sandbox, file: &PluginFile) -> Result<(DatasetPlugin, CacheEvent), LoadError> {
+    pub fn load(
+        sandbox: &Sandbox,
+        file: &PluginFile,
+        permit: &Permit,
+    ) -> Result<(DatasetPlugin, CacheEvent), LoadError> {
         let id = &file.manifest().id;
         if id.kind() != Kind::Dataset {
             return Err(LoadError::Kind { plugin: id.clone(), is: id.kind(), wanted: Kind::Dataset });
@@ -44,24 +46,23 @@ impl DatasetPlugin {
         let (pre, event) = sandbox.prepare(file, link::dataset)?;
         let pre = DatasetPre::new(pre)
             .map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
-        Ok((
-            DatasetPlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre },
-            event,
-        ))
+        Ok((DatasetPlugin { sandbox: sandbox.clone(), plugin: Identity::of(file, permit), pre }, event))
     }
 
     /// Opens the dataset that `options` names. `dirs` are the manifest's `dir`s by name, each
-    /// bound to a directory that the guest sees read-only as `/NAME`.
+    /// bound to a directory that the guest sees as `/NAME`: to read, or to write too where its
+    /// manifest asks for that.
     pub async fn open(
         &self,
         options: &Value,
         dirs: &[(String, PathBuf)],
-        sink: Arc<dyn LogSink>,
+        sinks: &Sinks,
     ) -> Result<Cursor, OpenError> {
         let limits = self.sandbox.limits().clone();
         let preopens: Vec<Preopen> =
             dirs.iter().map(|(name, path)| Preopen { name: name.clone(), path: path.clone() }).collect();
-        let mut store = new_store(&self.sandbox, &self.manifest, &limits, &sink, &preopens, None)?;
+        let given = Given { limits: &limits, sinks, about: None, dirs: &preopens, judging: None };
+        let mut store = new_store(&self.sandbox, &self.plugin, given)?;
         let options = options.to_string();
         let pre = &self.pre;
         let (instance, cursor) = call(&mut store, &limits, "open", async move |store| {
@@ -70,7 +71,7 @@ impl DatasetPlugin {
             Ok(opened.map(|cursor| (instance, cursor)))
         })
         .await?;
-        Ok(Cursor { plugin: self.manifest.id.clone(), store, instance, cursor, limits, seen: 0, over: false })
+        Ok(Cursor { plugin: self.plugin.id().clone(), store, instance, cursor, limits, seen: 0, over: false })
     }
 }
 

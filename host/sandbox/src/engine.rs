@@ -82,7 +82,9 @@ impl Sandbox {
         let plugin = || file.manifest().id.clone();
         let (component, event) = self.compile(file)?;
         let mut linker = Linker::new(self.engine());
+        let asks_http = !file.manifest().http.is_empty();
         link(&mut linker)
+            .and_then(|()| if asks_http { crate::link::http(&mut linker) } else { Ok(()) })
             .and_then(|()| linker.instantiate_pre(&component))
             .map(|pre| (pre, event))
             .map_err(|error| LoadError::Link { plugin: plugin(), what: format!("{error:#}") })

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use wasmtime::component::Resource;
 
+use crate::audit::Pass;
 use crate::bindings::{evidence, types};
-use crate::broker::Call;
+use crate::broker::{Ambient, Call};
 use crate::call::HostFault;
 use crate::guest::Guest;
+use crate::text::clean;
 
 /// The most that one `read` gives.
 const MAX_READ: u32 = 4 << 20;
@@ -33,6 +35,8 @@ pub struct Part {
 
 /// One finished trial. Reads are local and short, and block.
 pub trait Evidence: Send + Sync {
+    /// Which trial it is, for the audit.
+    fn trial(&self) -> String;
     /// The case, as `mst.case/v1`.
     fn case_json(&self) -> String;
     /// The variant's name.
@@ -52,10 +56,10 @@ pub trait Evidence: Send + Sync {
 pub struct TrialHandle;
 
 impl Guest {
-    fn evidence(&mut self) -> wasmtime::Result<Arc<dyn Evidence>> {
-        self.broker.pass(Call::Evidence)?;
+    fn evidence(&mut self, function: &'static str) -> wasmtime::Result<(Pass, Arc<dyn Evidence>)> {
+        let pass = self.broker.pass(Call::Evidence(function))?;
         match &self.judging {
-            Some(judging) => Ok(judging.evidence.clone()),
+            Some(judging) => Ok((pass, judging.evidence.clone())),
             None => Err(HostFault("evidence outside of a judge's call".to_owned()).into()),
         }
     }
@@ -72,27 +76,40 @@ impl evidence::Host for Guest {}
 
 impl evidence::HostTrial for Guest {
     async fn eval_case(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<String> {
-        Ok(self.evidence()?.case_json())
+        let (pass, evidence) = self.evidence("trial.eval-case")?;
+        let case = evidence.case_json();
+        pass.gave(case.len());
+        Ok(case)
     }
 
     async fn variant_id(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<String> {
-        Ok(self.evidence()?.variant())
+        let (pass, evidence) = self.evidence("trial.variant-id")?;
+        pass.ok();
+        Ok(evidence.variant())
     }
 
     async fn trial_index(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<u32> {
-        Ok(self.evidence()?.index())
+        let (pass, evidence) = self.evidence("trial.trial-index")?;
+        pass.ok();
+        Ok(evidence.index())
     }
 
     async fn outcome(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<String> {
-        Ok(self.evidence()?.outcome_json())
+        let (pass, evidence) = self.evidence("trial.outcome")?;
+        let outcome = evidence.outcome_json();
+        pass.gave(outcome.len());
+        Ok(outcome)
     }
 
     async fn report(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<Option<String>> {
-        let evidence = self.evidence()?;
+        let (pass, evidence) = self.evidence("trial.report")?;
         let mut report = Vec::new();
         loop {
             match evidence.read("report", report.len() as u64, MAX_READ).map_err(unreadable)? {
-                None => return Ok(None),
+                None => {
+                    pass.end("none", 0, 0);
+                    return Ok(None);
+                }
                 Some(part) => {
                     report.extend(&part.bytes);
                     if part.rest == 0 || part.bytes.is_empty() {
@@ -101,6 +118,7 @@ impl evidence::HostTrial for Guest {
                 }
             }
         }
+        pass.gave(report.len());
         Ok(Some(
             String::from_utf8(report)
                 .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
@@ -108,8 +126,12 @@ impl evidence::HostTrial for Guest {
     }
 
     async fn entries(&mut self, _: Resource<TrialHandle>) -> wasmtime::Result<Vec<evidence::Entry>> {
-        let entries = self.evidence()?.entries().into_iter();
-        Ok(entries.map(|entry| evidence::Entry { name: entry.name, size: entry.size_bytes }).collect())
+        let (pass, evidence) = self.evidence("trial.entries")?;
+        let entries = evidence.entries().into_iter();
+        let entries: Vec<_> =
+            entries.map(|entry| evidence::Entry { name: entry.name, size: entry.size_bytes }).collect();
+        pass.gave(entries.iter().map(|entry| entry.name.len()).sum());
+        Ok(entries)
     }
 
     async fn read(
@@ -119,18 +141,23 @@ impl evidence::HostTrial for Guest {
         offset: u64,
         limit: u32,
     ) -> wasmtime::Result<Result<evidence::Content, types::Error>> {
-        let part = self.evidence()?.read(&name, offset, limit.min(MAX_READ)).map_err(unreadable)?;
+        let (mut pass, evidence) = self.evidence("trial.read")?;
+        pass.args(|| format!("`{}` from {offset}, {limit} bytes", clean(&name, 256, false)));
+        let part = evidence.read(&name, offset, limit.min(MAX_READ)).map_err(unreadable)?;
         Ok(match part {
-            Some(part) => Ok(evidence::Content { bytes: part.bytes, rest: part.rest }),
-            None => Err(types::Error::NotFound(format!(
-                "the trial has no entry `{}`",
-                crate::clean(&name, 256, false)
-            ))),
+            Some(part) => {
+                pass.gave(part.bytes.len());
+                Ok(evidence::Content { bytes: part.bytes, rest: part.rest })
+            }
+            None => {
+                pass.end("not-found", 0, 0);
+                Err(types::Error::NotFound(format!("the trial has no entry `{}`", clean(&name, 256, false))))
+            }
         })
     }
 
     async fn drop(&mut self, trial: Resource<TrialHandle>) -> wasmtime::Result<()> {
-        self.table.delete(trial)?;
+        self.counted(Ambient::Drop).table.delete(trial)?;
         Ok(())
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use mst_model::grade::{Citation, Finding, Measure, Usage, Verdict};
 use mst_model::{Kind, PluginId};
-use mst_plugin::Manifest;
 use mst_plugin::PluginFile;
 use serde_json::Value;
 use wasmtime::error::Context as _;
@@ -18,9 +17,9 @@ use crate::call::{Instantiating, call};
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
 use crate::evidence::{Evidence, TrialHandle};
-use crate::guest::{Guest, Judging, new_store};
+use crate::guest::{Given, Guest, Identity, Judging, Sinks, new_store};
 use crate::link;
-use crate::log::LogSink;
+use crate::permit::Permit;
 use crate::text::clean;
 use crate::workspace::Workspace;
 
@@ -32,7 +31,7 @@ const MAX_MEASURES: usize = 256;
 /// A judge plugin, compiled and linked.
 pub struct JudgePlugin {
     sandbox: Sandbox,
-    manifest: Arc<Manifest>,
+    plugin: Identity,
     pre: JudgePre<Guest>,
 }
 
@@ -49,7 +48,11 @@ pub enum JudgeError {
 
 impl JudgePlugin {
     /// Makes a plugin ready. None of its code runs.
-    pub fn load(sandbox: &Sandbox, file: &PluginFile) -> Result<(JudgePlugin, CacheEvent), LoadError> {
+    pub fn load(
+        sandbox: &Sandbox,
+        file: &PluginFile,
+        permit: &Permit,
+    ) -> Result<(JudgePlugin, CacheEvent), LoadError> {
         let id = &file.manifest().id;
         if id.kind() != Kind::Judge {
             return Err(LoadError::Kind { plugin: id.clone(), is: id.kind(), wanted: Kind::Judge });
@@ -57,10 +60,7 @@ impl JudgePlugin {
         let (pre, event) = sandbox.prepare(file, link::judge)?;
         let pre = JudgePre::new(pre)
             .map_err(|error| LoadError::Link { plugin: id.clone(), what: format!("{error:#}") })?;
-        Ok((
-            JudgePlugin { sandbox: sandbox.clone(), manifest: Arc::new(file.manifest().clone()), pre },
-            event,
-        ))
+        Ok((JudgePlugin { sandbox: sandbox.clone(), plugin: Identity::of(file, permit), pre }, event))
     }
 
     /// Judges one trial in a new instance, within `time`.
@@ -70,12 +70,14 @@ impl JudgePlugin {
         workspace: Arc<dyn Workspace>,
         options: &Value,
         time: Duration,
-        sink: &Arc<dyn LogSink>,
+        sinks: &Sinks,
     ) -> Result<Verdict, JudgeError> {
         let mut limits = self.sandbox.limits().clone();
         limits.call_time = time;
         let judging = Judging { evidence: evidence.clone(), workspace, options: options.clone() };
-        let mut store = new_store(&self.sandbox, &self.manifest, &limits, sink, &[], Some(judging))?;
+        let about = Some(evidence.trial());
+        let given = Given { limits: &limits, sinks, about, dirs: &[], judging: Some(judging) };
+        let mut store = new_store(&self.sandbox, &self.plugin, given)?;
         let options = options.to_string();
         let pre = &self.pre;
         let verdict = call(&mut store, &limits, "judge", async move |store| {
@@ -86,7 +88,7 @@ impl JudgePlugin {
             instance.mst_plugin_grading().call_judge(&mut *store, borrowed, &options).await
         })
         .await?;
-        checked(verdict, &*evidence).map_err(|what| JudgeError::Call(wrong(&self.manifest.id, what)))
+        checked(verdict, &*evidence).map_err(|what| JudgeError::Call(wrong(self.plugin.id(), what)))
     }
 }
 

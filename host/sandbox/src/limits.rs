@@ -21,6 +21,8 @@ pub struct Limits {
     /// Bytes that it may pass to the host at once: in one call of a host's function, or as the
     /// answer to one of the host's calls.
     pub call_bytes: usize,
+    /// Bytes of the body of one request that it sends, and of the answer's.
+    pub http_bytes: u64,
     /// Lines that it may log in one call.
     pub log_lines: u32,
     /// Wall time of one call, its host calls included.
@@ -35,6 +37,7 @@ impl Default for Limits {
             instances: 32,
             handles: 1024,
             call_bytes: 64 << 20,
+            http_bytes: 64 << 20,
             log_lines: 1000,
             call_time: Duration::from_secs(30),
         }

@@ -8,7 +8,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::bindings::log;
-use crate::broker::Call;
+use crate::broker::{Ambient, Call};
 use crate::guest::Guest;
 use crate::text::clean;
 
@@ -240,7 +240,7 @@ impl OutputStream for Printed {
 
 impl log::Host for Guest {
     async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
-        self.broker.pass(Call::Log)?;
+        let _ = self.broker.pass(Call::Ambient(Ambient::Log))?;
         let level = match level {
             log::Level::Debug => Level::Debug,
             log::Level::Info => Level::Info,
@@ -252,7 +252,7 @@ impl log::Host for Guest {
     }
 
     async fn progress(&mut self, message: String, fraction: Option<f32>) -> wasmtime::Result<()> {
-        self.broker.pass(Call::Log)?;
+        let _ = self.broker.pass(Call::Ambient(Ambient::Log))?;
         self.lines.progress(&message, fraction);
         Ok(())
     }

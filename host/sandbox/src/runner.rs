@@ -188,7 +188,7 @@ impl RunnerPlugin {
     }
 
     fn wrong(&self, function: &'static str, what: String) -> RunnerCallError {
-        CallError::Answer { plugin: self.around.manifest.id.clone(), function, what }.into()
+        CallError::Answer { plugin: self.around.plugin.id().clone(), function, what }.into()
     }
 }
 

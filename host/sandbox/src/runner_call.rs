@@ -1,11 +1,10 @@
 //! One call to a runner, of either world: a new instance, its programs' directory, its bounds.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use mst_model::{Kind, RunId};
-use mst_plugin::{Manifest, PluginFile};
+use mst_plugin::PluginFile;
 use serde_json::Value;
 use tempfile::TempDir;
 use wasmtime::Store;
@@ -14,8 +13,8 @@ use crate::bindings::types;
 use crate::call::call;
 use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
-use crate::guest::{Guest, new_store};
-use crate::log::LogSink;
+use crate::guest::{Given, Guest, Identity, Sinks, new_store};
+use crate::permit::Permit;
 use crate::process::{Exec, ExecEnvironment};
 use crate::shard::Sharding;
 
@@ -35,24 +34,26 @@ pub(crate) type GuestAnswer<T> = wasmtime::Result<Result<T, types::Error>>;
 
 /// What a runner is set up with.
 pub struct RunnerSetup {
+    /// What it has here.
+    pub permit: Permit,
     /// The user's options, checked against the manifest's schema.
     pub options: Value,
     /// What its programs find around them.
     pub environment: ExecEnvironment,
     /// Where its programs start, each call's in an empty directory of their own.
     pub scratch: PathBuf,
-    /// Where its lines go.
-    pub sink: Arc<dyn LogSink>,
+    /// Where its lines and its calls go.
+    pub sinks: Sinks,
 }
 
 /// What every call to a runner has around it.
 pub(crate) struct Around {
-    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) plugin: Identity,
     pub(crate) options: Value,
     sandbox: Sandbox,
     environment: ExecEnvironment,
     scratch: PathBuf,
-    sink: Arc<dyn LogSink>,
+    sinks: Sinks,
 }
 
 /// Which call.
@@ -73,17 +74,17 @@ pub(crate) struct Entered<T> {
 
 impl Around {
     pub(crate) fn new(sandbox: &Sandbox, file: &PluginFile, setup: RunnerSetup) -> Result<Around, LoadError> {
-        let manifest = Arc::new(file.manifest().clone());
-        let kind = manifest.id.kind();
+        let plugin = Identity::of(file, &setup.permit);
+        let kind = plugin.id().kind();
         if kind != Kind::Runner {
-            return Err(LoadError::Kind { plugin: manifest.id.clone(), is: kind, wanted: Kind::Runner });
+            return Err(LoadError::Kind { plugin: plugin.id().clone(), is: kind, wanted: Kind::Runner });
         }
-        let RunnerSetup { options, environment, scratch, sink } = setup;
-        Ok(Around { manifest, options, sandbox: sandbox.clone(), environment, scratch, sink })
+        let RunnerSetup { options, environment, scratch, sinks, .. } = setup;
+        Ok(Around { plugin, options, sandbox: sandbox.clone(), environment, scratch, sinks })
     }
 
     pub(crate) fn unlinked(&self, error: &wasmtime::Error) -> LoadError {
-        LoadError::Link { plugin: self.manifest.id.clone(), what: format!("{error:#}") }
+        LoadError::Link { plugin: self.plugin.id().clone(), what: format!("{error:#}") }
     }
 
     /// Runs `body` on a new store.
@@ -95,9 +96,11 @@ impl Around {
     ) -> Result<Entered<T>, RunnerCallError> {
         let mut limits = self.sandbox.limits().clone();
         limits.call_time = at.time;
-        let mut store = new_store(&self.sandbox, &self.manifest, &limits, &self.sink, &[], None)?;
+        let about = Some(at.machine.map_or_else(|| at.run.to_string(), str::to_owned));
+        let given = Given { limits: &limits, sinks: &self.sinks, about, dirs: &[], judging: None };
+        let mut store = new_store(&self.sandbox, &self.plugin, given)?;
         let cwd = own_directory(&self.scratch).map_err(|error| CallError::Host {
-            plugin: self.manifest.id.clone(),
+            plugin: self.plugin.id().clone(),
             function: at.function,
             what: format!("no directory for its programs: {error}"),
         })?;

@@ -8,12 +8,14 @@ use async_trait::async_trait;
 use mst_process::Running;
 use wasmtime::component::Resource;
 
+use crate::audit::Pass;
 use crate::bindings::shard_runner::mst::plugin::shard;
 use crate::bindings::types;
-use crate::broker::Call;
+use crate::broker::{Ambient, Call};
 use crate::call::HostFault;
 use crate::guest::Guest;
 use crate::process::{ChildHandle, CommandHandle, DirectoryHandle};
+use crate::text::clean;
 
 /// How a shard's worker ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +51,12 @@ pub(crate) struct Sharding {
 }
 
 impl Guest {
-    fn sharding(&mut self) -> wasmtime::Result<&mut Sharding> {
-        self.broker.pass(Call::Shard)?;
-        self.sharding.as_mut().ok_or_else(|| HostFault("a shard outside of its call".to_owned()).into())
+    fn sharding(&mut self, function: &'static str) -> wasmtime::Result<(Pass, &mut Sharding)> {
+        let pass = self.broker.pass(Call::Shard(function))?;
+        match &mut self.sharding {
+            Some(sharding) => Ok((pass, sharding)),
+            None => Err(HostFault("a shard outside of its call".to_owned()).into()),
+        }
     }
 }
 
@@ -59,27 +64,35 @@ impl shard::Host for Guest {}
 
 impl shard::HostShard for Guest {
     async fn name(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
-        Ok(self.sharding()?.name.clone())
+        let (pass, sharding) = self.sharding("shard.name")?;
+        pass.ok();
+        Ok(sharding.name.clone())
     }
 
     async fn run(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
-        self.sharding()?;
+        self.sharding("shard.run")?.0.ok();
         Ok(self.exec.as_ref().map(|exec| exec.run.clone()).unwrap_or_default())
     }
 
     async fn options(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<String> {
-        self.sharding()?;
+        self.sharding("shard.options")?.0.ok();
         Ok(self.exec.as_ref().map(|exec| exec.options.to_string()).unwrap_or_default())
     }
 
     async fn bundle(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<Resource<DirectoryHandle>> {
-        let path = self.sharding()?.bundle.clone();
-        Ok(self.table.push(DirectoryHandle(path))?)
+        let (pass, sharding) = self.sharding("shard.bundle")?;
+        let path = sharding.bundle.clone();
+        let handle = self.table.push(DirectoryHandle(path))?;
+        pass.ok();
+        Ok(handle)
     }
 
     async fn results(&mut self, _: Resource<ShardHandle>) -> wasmtime::Result<Resource<DirectoryHandle>> {
-        let path = self.sharding()?.results.clone();
-        Ok(self.table.push(DirectoryHandle(path))?)
+        let (pass, sharding) = self.sharding("shard.results")?;
+        let path = sharding.results.clone();
+        let handle = self.table.push(DirectoryHandle(path))?;
+        pass.ok();
+        Ok(handle)
     }
 
     async fn worker(
@@ -88,9 +101,13 @@ impl shard::HostShard for Guest {
         bundle: String,
         results: String,
     ) -> wasmtime::Result<Resource<CommandHandle>> {
-        let program = format!("{bundle}/{}", self.sharding()?.program);
+        let (mut pass, sharding) = self.sharding("shard.worker")?;
+        pass.args(|| format!("`{}` `{}`", clean(&bundle, 256, false), clean(&results, 256, false)));
+        let program = format!("{bundle}/{}", sharding.program);
         let argv = [&program, "collect", "--bundle", &bundle, "--results", &results].map(str::to_owned);
-        Ok(self.table.push(CommandHandle(argv.to_vec()))?)
+        let handle = self.table.push(CommandHandle(argv.to_vec()))?;
+        pass.ok();
+        Ok(handle)
     }
 
     async fn attach(
@@ -98,21 +115,26 @@ impl shard::HostShard for Guest {
         _: Resource<ShardHandle>,
         worker: Resource<ChildHandle>,
     ) -> wasmtime::Result<Result<shard::Ending, types::Error>> {
-        let attach = self.sharding()?.attach.take();
+        let (mut pass, sharding) = self.sharding("shard.attach")?;
+        let attach = sharding.attach.take();
         let ChildHandle(running) = self.table.delete(worker)?;
         let Some(attach) = attach else {
+            pass.end("invalid", 0, 0);
             return Ok(Err(types::Error::Invalid("the shard has had its worker".to_owned())));
         };
-        Ok(match attach.attach(running).await {
-            Ok(ShardEnding::Complete) => Ok(shard::Ending::Complete),
-            Ok(ShardEnding::Partial(missing)) => Ok(shard::Ending::Partial(missing)),
-            Ok(ShardEnding::Refused(why)) => Ok(shard::Ending::Refused(why)),
-            Err(why) => Err(types::Error::Failed(why)),
-        })
+        pass.leave()?;
+        let (result, answer) = match attach.attach(running).await {
+            Ok(ShardEnding::Complete) => ("ok", Ok(shard::Ending::Complete)),
+            Ok(ShardEnding::Partial(missing)) => ("partial", Ok(shard::Ending::Partial(missing))),
+            Ok(ShardEnding::Refused(why)) => ("refused", Ok(shard::Ending::Refused(why))),
+            Err(why) => ("failed", Err(types::Error::Failed(why))),
+        };
+        pass.end(result, 0, 0);
+        Ok(answer)
     }
 
     async fn drop(&mut self, shard: Resource<ShardHandle>) -> wasmtime::Result<()> {
-        self.table.delete(shard)?;
+        self.counted(Ambient::Drop).table.delete(shard)?;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::bindings::{commands, types, workspace};
 use crate::broker::Call;
 use crate::call::HostFault;
 use crate::guest::Guest;
+use crate::process::{self, Shown};
 
 /// A command, filled and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +77,12 @@ impl workspace::Host for Guest {
         slots: Vec<workspace::Slot>,
         stdin: Option<Vec<u8>>,
     ) -> wasmtime::Result<Result<commands::Output, types::Error>> {
-        self.broker.pass(Call::Workspace { template: &template })?;
+        let mut pass = self.broker.pass(Call::Workspace { template: &template })?;
+        pass.args(|| {
+            let slots = slots.iter().map(|slot| (slot.name.as_str(), Shown::Values(&slot.values)));
+            process::args_in_words(&template, slots, stdin.as_deref())
+        });
+        let given = stdin.as_ref().map_or(0, Vec::len) as u64;
         let Some(judging) = &self.judging else {
             return Err(HostFault("workspace outside of a judge's call".to_owned()).into());
         };
@@ -85,18 +91,23 @@ impl workspace::Host for Guest {
             return Err(HostFault("the broker admitted an unknown template".to_owned()).into());
         };
         if stdin.is_some() && command.stdin == Stdin::None {
+            pass.end("invalid", 0, given);
             return Ok(Err(types::Error::Invalid(format!("template `{template}` takes no stdin"))));
         }
         let slots: Vec<(String, Vec<String>)> =
             slots.into_iter().map(|slot| (slot.name, slot.values)).collect();
         let argv = match command.template.fill(&slots, &judging.options, &HostValues::default()) {
             Ok(argv) => argv,
-            Err(error) => return Ok(Err(types::Error::Invalid(format!("template `{template}`: {error}")))),
+            Err(error) => {
+                pass.end("invalid", 0, given);
+                return Ok(Err(types::Error::Invalid(format!("template `{template}`: {error}"))));
+            }
         };
         let workspace: Arc<dyn Workspace> = judging.workspace.clone();
         let command =
             Command { argv, stdin, time: command.timeout.0, max_output_bytes: command.max_output_bytes };
-        Ok(match workspace.run(command).await {
+        pass.leave()?;
+        let answer = match workspace.run(command).await {
             Ok(output) => Ok(commands::Output {
                 status: match output.ended {
                     Ended::Code(code) => commands::ExitStatus::Code(code),
@@ -109,6 +120,8 @@ impl workspace::Host for Guest {
             }),
             Err(WorkspaceError::NotFound(what)) => Err(types::Error::NotFound(what)),
             Err(WorkspaceError::Failed(what)) => Err(types::Error::Failed(what)),
-        })
+        };
+        process::end(pass, &answer, given);
+        Ok(answer)
     }
 }

@@ -39,6 +39,10 @@ impl Layout {
         self.root.join("machines.jsonl")
     }
 
+    pub(crate) fn audit(&self) -> PathBuf {
+        self.root.join("audit.jsonl")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }

@@ -3,8 +3,7 @@
 //!
 //! For: the layout, atomic writes, the lock, the ledger of machines, and reading back with the
 //! checks that tell a whole file from a damaged, foreign or newer one.
-//! Not for: deciding what runs or what counts (`mst-coordinator`, `mst-report`), nor the audit
-//! log, which is appended to beside what lies here.
+//! Not for: deciding what runs or what counts (`mst-coordinator`, `mst-report`).
 //! Must never know: a clock, an environment, a terminal, wasm, the protocol.
 //!
 //! # Layout
@@ -15,6 +14,7 @@
 //! RUNS/RUN/trials/CASE/VARIANT/N/            transcript.json, report, stderr, files/…
 //! RUNS/RUN/grades/JUDGE/CASE.VARIANT.N.json  verdicts
 //! RUNS/RUN/machines.jsonl                    the ledger of machines, appended to; where there are any
+//! RUNS/RUN/audit.jsonl                       what plugins called, appended to
 //! RUNS/RUN/lock                              held by the one writer; names its process
 //! RUNS/RUN/tmp/                              staging
 //! ```
@@ -39,6 +39,9 @@
 //! lead to it. A line that was cut off is as good as not written, for nothing was done about it;
 //! readers pass over it and the next writer removes it.
 //!
+//! The audit is appended to as well, and never synced: each append is with the system when it
+//! returns, so that it outlives the process.
+//!
 //! A trial that is in its place is never replaced. One writer a run: [`RunWriter`] holds the
 //! lock, [`RunDir`] can't write. Reading takes no lock and sees each file either old or new.
 //!
@@ -49,6 +52,7 @@
 //! enter it, and whoever wants it private has a umask for that.
 
 pub mod atomic;
+mod audit;
 mod cases;
 mod error;
 mod json;
@@ -64,6 +68,7 @@ mod stage;
 mod tree;
 mod trial;
 
+pub use audit::{AuditLines, AuditLog};
 pub use cases::{CaseHead, CaseLines, CasesWriter, StoredCase};
 pub use error::{StoreError, no_room};
 pub use ledger::Ledger;

@@ -11,6 +11,7 @@ use mst_model::run::{CaseSet, RunRecord};
 use mst_model::transcript::Transcript;
 use mst_model::{CaseId, Digest, JudgeId, TrialKey};
 
+use crate::audit::AuditLines;
 use crate::cases::{self, CaseHead, CaseLines, StoredCase};
 use crate::layout::{FILES, Layout, REPORT, STDERR, TRANSCRIPT};
 use crate::{Result, RunWriter, StoreError, json, plan, trial};
@@ -70,6 +71,12 @@ impl RunDir {
     /// disk.
     pub fn machines(&self) -> Result<Vec<MachineState>> {
         Ok(ledger::machines(crate::ledger::read(&self.layout.machines())?))
+    }
+
+    /// What its plugins called, one call at a time; nothing where no plugin ever did. It may be read
+    /// while the run runs.
+    pub fn audit(&self) -> Result<AuditLines> {
+        AuditLines::open(self.layout.audit())
     }
 
     /// Its cases, one at a time.

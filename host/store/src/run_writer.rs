@@ -15,7 +15,9 @@ use tempfile::TempDir;
 
 use crate::layout::{Layout, TRANSCRIPT};
 use crate::lock::Lock;
-use crate::{CasesWriter, Ledger, Result, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial};
+use crate::{
+    AuditLog, CasesWriter, Ledger, Result, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
+};
 
 /// What a trial that was made elsewhere must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct RunWriter {
     lock: Arc<Lock>,
     /// Once it was asked for.
     ledger: Mutex<Option<Ledger>>,
+    /// Once it was asked for.
+    audit: Mutex<Option<AuditLog>>,
     /// Once it is known.
     id: OnceLock<RunId>,
 }
@@ -74,6 +78,7 @@ impl RunWriter {
             dir: RunDir { layout },
             lock: Arc::new(lock),
             ledger: Mutex::default(),
+            audit: Mutex::default(),
             id: OnceLock::new(),
         })
     }
@@ -95,6 +100,16 @@ impl RunWriter {
         match &*ledger {
             Some(open) => Ok(open.clone()),
             None => Ok(ledger.insert(Ledger::open(&self.layout, self.lock.clone())?).clone()),
+        }
+    }
+
+    /// The audit of what the run's plugins call, to be added to. Each call gives the same one, and
+    /// the run stays locked as long as any of them lives.
+    pub fn audit_log(&self) -> Result<AuditLog> {
+        let mut audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*audit {
+            Some(open) => Ok(open.clone()),
+            None => Ok(audit.insert(AuditLog::open(&self.layout, self.lock.clone())?).clone()),
         }
     }
 

@@ -136,7 +136,16 @@ impl Run {
         }
         for entry in fs::read_dir(&self.dir).expect("lists") {
             let name = entry.expect("an entry").file_name();
-            let known = ["run.json", "cases.jsonl", "machines.jsonl", "trials", "grades", "lock", "tmp"];
+            let known = [
+                "run.json",
+                "cases.jsonl",
+                "machines.jsonl",
+                "audit.jsonl",
+                "trials",
+                "grades",
+                "lock",
+                "tmp",
+            ];
             assert!(known.iter().any(|known| name == *known), "{name:?} is in the run");
         }
     }

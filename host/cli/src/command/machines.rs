@@ -11,6 +11,7 @@ use mst_model::run::RunRecord;
 use mst_store::{RunDir, RunWriter};
 use serde::Serialize;
 
+use crate::audit::Told;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::lockfile::LockFile;
@@ -150,7 +151,8 @@ fn all_runs(runs: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     let (run, record) = begin::open(&super::find_run(&args.run, &args.runs)?)?;
-    let progress = Arc::new(Progress::new(How::Lines));
+    let told = Told::new(Arc::new(Progress::new(How::Lines)));
+    told.record_in(&run)?;
     // The lock that the run used; where the run does not say, the one that is here.
     let eval = begin::eval_of(&record, None).unwrap_or_default();
     let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?)?;
@@ -165,7 +167,7 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::because("mst can't start", &error))?;
-    let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), progress)?;
+    let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), told.sinks)?;
     let failed = runtime.block_on(reap_all(&run, &record, &runner))?;
     runtime.shutdown_background();
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }

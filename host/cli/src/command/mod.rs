@@ -8,6 +8,7 @@ use mst_report::Summary;
 use crate::error::Failure;
 use crate::exit::Exit;
 
+pub(crate) mod audit;
 pub(crate) mod collect;
 pub(crate) mod machines;
 pub(crate) mod plugin;
@@ -15,6 +16,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod schema;
+pub(crate) mod tighten;
 
 /// The exit code that a summary comes to. What is missing or broken is said before a threshold:
 /// a rate over the rest is no answer to it.

@@ -15,6 +15,7 @@ use mst_store::{RunDir, RunWriter};
 use mst_worker::grade::{GradeError, Grader, Surroundings};
 use tokio::sync::mpsc;
 
+use crate::audit::Told;
 use crate::begin::{self, Begun};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -158,8 +159,8 @@ async fn begin(
             let options = runners::read_options(plugins, &args.runner, &args.runner_option)?;
             Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
         };
-        let ready = prepare(&eval, args.lock.as_deref(), uses, progress)?;
-        let on_machines = load_runner(&ready, scratch, progress)?;
+        let ready = prepare(&eval, args.lock.as_deref(), uses, Told::new(progress.clone()))?;
+        let on_machines = load_runner(&ready, scratch)?;
         let policy = Policy {
             seed: args.seed,
             limits: pace::limits(&Limits::default(), &args.limit),
@@ -173,8 +174,8 @@ async fn begin(
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
-    let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), progress)?;
-    let on_machines = load_runner(&ready, scratch, progress)?;
+    let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), Told::new(progress.clone()))?;
+    let on_machines = load_runner(&ready, scratch)?;
     let vault = vault(&ready, stop).await?;
     let mut begun = begin::resume(run, record, &ready, scratch, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.
@@ -207,15 +208,11 @@ struct OnMachines {
     staging: Staging,
 }
 
-fn load_runner(
-    ready: &Ready,
-    scratch: &Path,
-    progress: &Arc<Progress>,
-) -> Result<Option<OnMachines>, Failure> {
+fn load_runner(ready: &Ready, scratch: &Path) -> Result<Option<OnMachines>, Failure> {
     let Some(plugin) = &ready.runner.plugin else { return Ok(None) };
     let staging = runners::staging(&ready.file.eval, &ready.file.dir)?;
     let exec = scratch.join("exec");
-    let loaded = runners::load(&ready.sandbox, plugin, &ready.runner.uses, &exec, progress.clone())?;
+    let loaded = runners::load(&ready.sandbox, plugin, &ready.runner.uses, &exec, ready.told.sinks.clone())?;
     Ok(Some(OnMachines { loaded, staging }))
 }
 

@@ -15,7 +15,7 @@ pub(crate) use table::summary;
 
 /// `text` as a terminal may get it. Ids of cases and words of errors are a dataset's or a
 /// plugin's own, and could hold what turns text round or hides it.
-fn safe(text: &str) -> String {
+pub(crate) fn safe(text: &str) -> String {
     mst_sandbox::clean(text, usize::MAX, true)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<Exit, Failure> {
 }
 
 /// So many of something, in words: `1 case`, `2 cases`.
-fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
 }

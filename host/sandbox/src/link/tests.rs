@@ -12,6 +12,8 @@ use wit_parser::{Resolve, WorldItem};
 
 use super::*;
 
+mod brokered;
+
 /// The version under which wasmtime's WASI stands in a linker. A component may ask for an older
 /// one and gets this.
 const WASI_VERSION: &str = "0.2.12";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mst_model::grade::Finding;
-use mst_sandbox::{CallError, DatasetPlugin, LimitKind, Limits, OpenError};
+use mst_sandbox::{CallError, DatasetPlugin, LimitKind, Limits, OpenError, Permit, Sinks};
 use serde_json::json;
 
 use crate::wat::{dataset, judge as guest};
@@ -129,8 +129,10 @@ async fn handles_of_the_hosts() {
 #[tokio::test]
 async fn handles_of_its_own() {
     let file = dataset("(loop (drop (call $new (i32.const 1))) (br 0))", "");
-    let (plugin, _) = DatasetPlugin::load(&sandbox(Limits::default()), &file).expect("loaded");
-    let mut cursor = plugin.open(&json!({}), &[], Arc::new(Heard::default())).await.expect("opened");
+    let (plugin, _) =
+        DatasetPlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)).expect("loaded");
+    let mut cursor =
+        plugin.open(&json!({}), &[], &Sinks::unrecorded(Arc::new(Heard::default()))).await.expect("opened");
     match cursor.next(10).await {
         Err(CallError::Limit { limit: LimitKind::Handles, what, function: "next", .. }) => {
             assert_eq!(what, "it held 1024 handles, its limit is 1024");
@@ -256,8 +258,8 @@ async fn others_go_on() {
 async fn time_to_open_a_dataset() {
     let file = dataset("", "(func $forever (loop (br 0))) (start $forever)");
     let limits = Limits { call_time: Duration::from_millis(100), ..Limits::default() };
-    let (plugin, _) = DatasetPlugin::load(&sandbox(limits), &file).expect("loaded");
-    match plugin.open(&json!({}), &[], Arc::new(Heard::default())).await {
+    let (plugin, _) = DatasetPlugin::load(&sandbox(limits), &file, &Permit::all(&file)).expect("loaded");
+    match plugin.open(&json!({}), &[], &Sinks::unrecorded(Arc::new(Heard::default()))).await {
         Err(OpenError::Call(CallError::Limit { limit: LimitKind::Time, function: "open", .. })) => {}
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it opened"),

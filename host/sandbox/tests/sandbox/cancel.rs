@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use mst_sandbox::{DatasetPlugin, Evidence, Limits, LogSink, Workspace};
+use mst_sandbox::{DatasetPlugin, Evidence, Limits, Permit, Sinks, Workspace};
 use serde_json::json;
 
 use crate::wat::{dataset, judge as guest};
@@ -33,16 +33,17 @@ async fn dropped_while(body: &str, far_enough: impl Fn(&Endless, usize) -> bool)
     let workspace = Arc::new(Endless::default());
     let heard = Arc::new(Heard::default());
     for _ in 0..3 {
-        let (shown, sink): (Arc<dyn Workspace>, Arc<dyn LogSink>) = (workspace.clone(), heard.clone());
+        let (shown, sinks): (Arc<dyn Workspace>, Sinks) =
+            (workspace.clone(), Sinks::unrecorded(heard.clone()));
         let options = json!({});
-        let call = plugin.judge(trial.clone(), shown, &options, LONG, &sink);
+        let call = plugin.judge(trial.clone(), shown, &options, LONG, &sinks);
         let mut polls = 0;
         poll_some(call, || {
             polls += 1;
             far_enough(&workspace, polls)
         })
         .await;
-        drop(sink);
+        drop(sinks);
         assert_eq!(workspace.running.load(Ordering::SeqCst), 0, "the host's own future was dropped too");
         assert_eq!(Arc::strong_count(&trial), 1, "nobody holds the evidence");
         assert_eq!(Arc::strong_count(&workspace), 1, "nor the workspace");
@@ -71,17 +72,19 @@ async fn in_a_wait_of_wasi() {
 async fn before_it_began() {
     let plugin = load(&sandbox(Limits::default()), &guest("", ""));
     let trial: Arc<dyn Evidence> = Arc::new(Trial::new("yes"));
-    let sink: Arc<dyn LogSink> = Arc::new(Heard::default());
-    drop(plugin.judge(trial.clone(), Arc::new(Endless::default()), &json!({}), LONG, &sink));
-    assert_eq!((Arc::strong_count(&trial), Arc::strong_count(&sink)), (1, 1));
+    let sinks = Sinks::unrecorded(Arc::new(Heard::default()));
+    drop(plugin.judge(trial.clone(), Arc::new(Endless::default()), &json!({}), LONG, &sinks));
+    assert_eq!((Arc::strong_count(&trial), Arc::strong_count(&sinks.log)), (1, 1));
 }
 
 /// A cursor whose call was broken off stands anywhere: it is not asked again.
 #[tokio::test]
 async fn a_cursor_is_not_used_again() {
+    let file = dataset("(loop (br 0))", "");
     let (plugin, _) =
-        DatasetPlugin::load(&sandbox(Limits::default()), &dataset("(loop (br 0))", "")).expect("loaded");
-    let mut cursor = plugin.open(&json!({}), &[], Arc::new(Heard::default())).await.expect("opened");
+        DatasetPlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)).expect("loaded");
+    let mut cursor =
+        plugin.open(&json!({}), &[], &Sinks::unrecorded(Arc::new(Heard::default()))).await.expect("opened");
     let mut polls = 0;
     poll_some(cursor.next(10), || {
         polls += 1;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mst_sandbox::{CallError, JudgeError, JudgePlugin, Limits, LoadError, LogSink};
+use mst_sandbox::{CallError, JudgeError, JudgePlugin, Limits, LoadError, Permit, Sinks};
 use serde_json::json;
 
 use crate::wat::{dataset, judge as guest, plugin};
@@ -69,8 +69,8 @@ async fn evidence_that_the_host_can_not_read_is_the_hosts_fault() {
     let read = "(call $read (local.get $trial) (i32.const 4096) (i32.const 7) (i64.const 0) (i32.const 1) (i32.const 3000))";
     let judge = load(&sandbox(Limits::default()), &guest(read, ""));
     let trial = Trial { broken: true, ..Trial::new("yes") };
-    let sink: Arc<dyn LogSink> = Arc::new(mst_sandbox::Quiet);
-    let result = judge.judge(Arc::new(trial), Arc::new(Endless::default()), &json!({}), LONG, &sink).await;
+    let sinks = Sinks::unrecorded(Arc::new(mst_sandbox::Quiet));
+    let result = judge.judge(Arc::new(trial), Arc::new(Endless::default()), &json!({}), LONG, &sinks).await;
     let error = result.expect_err("the disk is gone").to_string();
     assert_eq!(
         error,
@@ -103,7 +103,7 @@ async fn each_call_has_an_instance_of_its_own() {
 #[tokio::test]
 async fn another_kind_of_plugin_is_refused() {
     let file = dataset("", "");
-    match JudgePlugin::load(&sandbox(Limits::default()), &file) {
+    match JudgePlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)) {
         Err(error @ LoadError::Kind { .. }) => {
             assert_eq!(error.to_string(), "`test/dataset/wat` is a dataset, not a judge");
         }
@@ -115,9 +115,12 @@ async fn another_kind_of_plugin_is_refused() {
 #[tokio::test]
 async fn a_component_without_the_worlds_export_does_not_fit() {
     let component = |text: &str| plugin(wat::parse_str(text).expect("WAT"), "judge", "");
-    let told = |text: &str| match JudgePlugin::load(&sandbox(Limits::default()), &component(text)) {
-        Err(error) => error.to_string(),
-        Ok(_) => panic!("loaded: {text}"),
+    let told = |text: &str| {
+        let file = component(text);
+        match JudgePlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("loaded: {text}"),
+        }
     };
     let text = told("(component)");
     assert!(text.starts_with("`test/judge/wat` does not fit this mst: "), "{text}");
@@ -133,7 +136,7 @@ async fn a_shared_memory_is_refused() {
     let shared = wat::parse_str(text).expect("WAT");
     let file = std::panic::catch_unwind(|| plugin(shared, "judge", ""));
     let Ok(file) = file else { return };
-    match JudgePlugin::load(&sandbox(Limits::default()), &file) {
+    match JudgePlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)) {
         Err(LoadError::Compile { .. }) => {}
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("loaded"),

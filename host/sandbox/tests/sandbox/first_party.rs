@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mst_model::grade::Finding;
 use mst_plugin::PluginFile;
 use mst_sandbox::{
-    Cache, CacheEvent, CallError, DatasetPlugin, JudgePlugin, Limits, OpenError, Sandbox, Settings,
+    Cache, CacheEvent, CallError, DatasetPlugin, JudgePlugin, Limits, OpenError, Permit, Sandbox, Settings,
+    Sinks,
 };
 use serde_json::json;
 
@@ -25,7 +26,8 @@ async fn the_text_judge_judges_compiled_and_from_the_cache() {
     for expected in [CacheEvent::Miss, CacheEvent::Hit] {
         let settings = Settings { cache: Cache::at(dir.path()), limits: Limits::default() };
         let (plugin, event) =
-            JudgePlugin::load(&Sandbox::new(settings).expect("an engine"), &file).expect("loaded");
+            JudgePlugin::load(&Sandbox::new(settings).expect("an engine"), &file, &Permit::all(&file))
+                .expect("loaded");
         assert_eq!(event, expected);
         for (value, finding) in [("yes", Finding::Pass), ("no", Finding::Fail)] {
             let options = json!({"mode": "exact", "value": value});
@@ -50,13 +52,15 @@ async fn jsonl_is_paged_in_its_order() {
         .map(|n| format!("{{\"id\":\"c{n}\",\"prompt\":\"Say {n}.\",\"expected\":{n}}}\n"))
         .collect();
     std::fs::write(dir.path().join("cases.jsonl"), lines).expect("written");
+    let file = shipped("mst.dataset.jsonl.wasm");
     let (plugin, _) =
-        DatasetPlugin::load(&sandbox(Limits::default()), &shipped("mst.dataset.jsonl.wasm")).expect("loaded");
+        DatasetPlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)).expect("loaded");
     let manifest = shipped("mst.dataset.jsonl.wasm").manifest().clone();
     let name = manifest.dirs.first().expect("it reads a directory").name.clone();
     let options = json!({"path": format!("/{name}/cases.jsonl")});
     let dirs = [(name, dir.path().to_owned())];
-    let mut cursor = plugin.open(&options, &dirs, Arc::new(Heard::default())).await.expect("opened");
+    let mut cursor =
+        plugin.open(&options, &dirs, &Sinks::unrecorded(Arc::new(Heard::default()))).await.expect("opened");
     let mut seen = 0;
     loop {
         // More than a page may have: it is 1000 then.
@@ -76,9 +80,13 @@ async fn jsonl_is_paged_in_its_order() {
 
 #[tokio::test]
 async fn a_file_that_is_not_there_is_the_guests_error() {
+    let file = shipped("mst.dataset.jsonl.wasm");
     let (plugin, _) =
-        DatasetPlugin::load(&sandbox(Limits::default()), &shipped("mst.dataset.jsonl.wasm")).expect("loaded");
-    match plugin.open(&json!({"path": "/data/nope.jsonl"}), &[], Arc::new(Heard::default())).await {
+        DatasetPlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)).expect("loaded");
+    match plugin
+        .open(&json!({"path": "/data/nope.jsonl"}), &[], &Sinks::unrecorded(Arc::new(Heard::default())))
+        .await
+    {
         Err(OpenError::Call(CallError::Guest { error, .. })) => {
             assert!(error.message.contains("nope.jsonl"), "{error}")
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use mst_plugin::PluginFile;
 use mst_plugin::build::{BuildError, Environment, build};
-use mst_sandbox::{CallError, JudgeError, JudgePlugin, Level, LimitKind, Limits, LoadError};
+use mst_sandbox::{CallError, JudgeError, JudgePlugin, Level, LimitKind, Limits, LoadError, Permit};
 use serde_json::json;
 
 use crate::world::{Heard, LONG, judge, load, sandbox};
 
-fn built(name: &str) -> Option<PluginFile> {
+pub(crate) fn built(name: &str) -> Option<PluginFile> {
     let dir: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests").join(name);
     match build(&dir, &Environment::new(std::env::vars_os()), &mut |_| {}) {
         Ok(built) => Some(built.file),
@@ -107,7 +107,7 @@ async fn sockets_fail_at_load() {
     // Not by way of `mst_plugin::open`, which refuses it too.
     match built_anyway() {
         None => {}
-        Some(file) => match JudgePlugin::load(&sandbox(Limits::default()), &file) {
+        Some(file) => match JudgePlugin::load(&sandbox(Limits::default()), &file, &Permit::all(&file)) {
             Err(LoadError::Link { what, .. }) => assert!(what.contains("wasi:sockets/"), "{what}"),
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("it was linked"),

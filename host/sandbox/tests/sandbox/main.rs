@@ -6,6 +6,7 @@ mod faults;
 mod first_party;
 mod hostile;
 mod said;
+mod web;
 mod world;
 
 mod wat;

@@ -12,7 +12,7 @@ use mst_model::grade::Verdict;
 use mst_plugin::PluginFile;
 use mst_sandbox::{
     Cache, CallError, Command, Entry, Evidence, JudgeError, JudgePlugin, Limits, LogLine, LogSink, Output,
-    Part, Sandbox, Settings, Workspace, WorkspaceError,
+    Part, Permit, Sandbox, Settings, Sinks, Workspace, WorkspaceError,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(crate) fn sandbox(limits: Limits) -> Sandbox {
 }
 
 pub(crate) fn load(sandbox: &Sandbox, file: &PluginFile) -> JudgePlugin {
-    JudgePlugin::load(sandbox, file).unwrap_or_else(|error| panic!("{error}")).0
+    JudgePlugin::load(sandbox, file, &Permit::all(file)).unwrap_or_else(|error| panic!("{error}")).0
 }
 
 /// A trial with a report.
@@ -41,6 +41,10 @@ impl Trial {
 }
 
 impl Evidence for Trial {
+    fn trial(&self) -> String {
+        "case/variant/0".to_owned()
+    }
+
     fn case_json(&self) -> String {
         json!({
             "id": "case", "prompt": [{"role": "user", "content": "Yes?"}],
@@ -136,9 +140,9 @@ pub(crate) async fn judge(
     time: Duration,
     heard: &Arc<Heard>,
 ) -> Result<Verdict, JudgeError> {
-    let sink: Arc<dyn LogSink> = heard.clone();
+    let sinks = Sinks::unrecorded(heard.clone());
     let trial = Arc::new(Trial::new("yes"));
-    plugin.judge(trial, Arc::new(Endless::default()), &options, time, &sink).await
+    plugin.judge(trial, Arc::new(Endless::default()), &options, time, &sinks).await
 }
 
 /// The error of one call of a judge of [`crate::wat`].

@@ -3,6 +3,8 @@
 mod ask;
 mod grants;
 
+pub(crate) use grants::LockArg;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -35,6 +37,8 @@ enum PluginCommand {
     Revoke(grants::RevokeArgs),
     /// List the plugins that evals can use
     List(grants::ListArgs),
+    /// Say what a run used of what a plugin may do, and what it could do without
+    Tighten(super::tighten::TightenArgs),
     /// Build the plugins of a folder into its `dist`
     #[command(hide = true)]
     Dist(DistArgs),
@@ -86,6 +90,7 @@ pub(crate) fn plugin(args: PluginArgs) -> Result<Exit, Failure> {
         PluginCommand::Grant(args) => grants::grant(args),
         PluginCommand::Revoke(args) => grants::revoke(args),
         PluginCommand::List(args) => grants::list(args),
+        PluginCommand::Tighten(args) => super::tighten::tighten(args),
         PluginCommand::Dist(args) => dist(args),
     }
 }

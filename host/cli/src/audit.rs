@@ -1,0 +1,45 @@
+//! Where a run's plugins are heard and recorded: their lines go to whoever shows the run, their calls
+//! into the run's audit.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use mst_model::audit::{AuditCall, Caller};
+use mst_sandbox::{AuditSink, LogSink, Sinks};
+use mst_store::{AuditLog, RunWriter};
+
+use crate::error::Failure;
+
+/// The audit of a run. Plugins are loaded before their run is made, and called after.
+#[derive(Default)]
+struct Audit(OnceLock<AuditLog>);
+
+impl AuditSink for Audit {
+    fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()> {
+        let log = self.0.get().ok_or_else(|| io::Error::other("there is no run yet"))?;
+        log.append(by, calls).map_err(io::Error::other)
+    }
+}
+
+/// Where the plugins of one run are heard and recorded.
+#[derive(Clone)]
+pub(crate) struct Told {
+    audit: Arc<Audit>,
+    pub(crate) sinks: Sinks,
+}
+
+impl Told {
+    /// Lines go to `log`; calls nowhere, and so there are none, until there is a run.
+    pub(crate) fn new(log: Arc<dyn LogSink>) -> Told {
+        let audit = Arc::new(Audit::default());
+        Told { sinks: Sinks { log, audit: audit.clone() }, audit }
+    }
+
+    /// From now on calls are recorded in this run.
+    pub(crate) fn record_in(&self, run: &RunWriter) -> Result<(), Failure> {
+        let log = run.audit_log().map_err(|error| Failure::from_error(&error))?;
+        // A process has one run.
+        let _ = self.audit.0.set(log);
+        Ok(())
+    }
+}

@@ -1,0 +1,331 @@
+//! `wasi:filesystem` with the broker before it: whatever names a path is decided on and has a line in
+//! the audit. What is done with a file that is open is counted; its opening was decided on.
+//!
+//! A refusal is an error to the guest (`not-permitted`), since the runtime of a language tries paths
+//! for its own sake. Below this, wasmtime holds every path to its directory again, symlinks included.
+
+use std::collections::HashMap;
+
+use wasmtime::component::{HasData, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
+    Filesize, Host, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags,
+    PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
+
+use crate::audit::Pass;
+use crate::broker::{Ambient, Broker, Call};
+
+/// Where the directories and files are that a guest has open, by the number that it knows them by.
+#[derive(Default)]
+pub(crate) struct Opened(HashMap<u32, Place>);
+
+#[derive(Clone)]
+struct Place {
+    /// The directory's name in the manifest.
+    dir: String,
+    /// The path below it.
+    path: String,
+}
+
+/// The interface, for one call.
+pub(crate) struct Files<'a> {
+    pub(crate) wasi: WasiFilesystemCtxView<'a>,
+    pub(crate) broker: &'a Broker,
+    pub(crate) opened: &'a mut Opened,
+}
+
+/// Names [`Files`] to the linker.
+pub(crate) struct HasFiles;
+
+impl HasData for HasFiles {
+    type Data<'a> = Files<'a>;
+}
+
+type Fd = Resource<Descriptor>;
+
+impl Place {
+    fn join(&self, path: &str) -> Place {
+        let path = if self.path.is_empty() { path.to_owned() } else { format!("{}/{path}", self.path) };
+        Place { dir: self.dir.clone(), path }
+    }
+}
+
+/// Whether a path leads out of the directory that it begins in, whatever stands there.
+fn leads_out(path: &str) -> bool {
+    let mut depth = 0i64;
+    path.starts_with('/')
+        || path.split('/').any(|part| {
+            depth += match part {
+                "" | "." => 0,
+                ".." => -1,
+                _ => 1,
+            };
+            depth < 0
+        })
+}
+
+impl Files<'_> {
+    /// Has the broker decide on a path.
+    fn at(&self, function: &'static str, fd: &Fd, path: &str, writes: bool) -> FsResult<Pass> {
+        let nowhere = Place { dir: String::new(), path: String::new() };
+        let place = self.opened.0.get(&fd.rep()).unwrap_or(&nowhere).join(path);
+        let call =
+            Call::Dir { function, dir: &place.dir, path: &place.path, leads_out: leads_out(path), writes };
+        self.broker.pass(call).map_err(|_| ErrorCode::NotPermitted.into())
+    }
+
+    /// Counts a call about something that is open.
+    fn open_file(&self) {
+        // Never refused.
+        let _ = self.broker.pass(Call::Ambient(Ambient::OpenFile));
+    }
+}
+
+/// Ends a call with what came of it.
+fn end<T>(pass: Pass, result: FsResult<T>) -> FsResult<T> {
+    match &result {
+        Ok(_) => pass.ok(),
+        Err(error) => pass.end(error.downcast_ref().map_or("failed", |code: &ErrorCode| code.name()), 0, 0),
+    }
+    result
+}
+
+impl preopens::Host for Files<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
+        let _ = self.broker.pass(Call::Ambient(Ambient::Preopens))?;
+        let directories = self.wasi.get_directories()?;
+        for (fd, path) in &directories {
+            let dir = path.trim_start_matches('/').to_owned();
+            self.opened.0.insert(fd.rep(), Place { dir, path: String::new() });
+        }
+        Ok(directories)
+    }
+}
+
+impl Host for Files<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        self.wasi.convert_error_code(error)
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        self.open_file();
+        self.wasi.filesystem_error_code(error)
+    }
+}
+
+impl HostDescriptor for Files<'_> {
+    async fn open_at(
+        &mut self,
+        fd: Fd,
+        path_flags: PathFlags,
+        path: String,
+        open: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Fd> {
+        let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+            || flags.contains(DescriptorFlags::WRITE);
+        let pass = self.at("descriptor.open-at", &fd, &path, writes)?;
+        let place = self.opened.0.get(&fd.rep()).map(|place| place.join(&path));
+        let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
+        if let (Ok(fd), Some(place)) = (&made, place) {
+            self.opened.0.insert(fd.rep(), place);
+        }
+        end(pass, made)
+    }
+
+    async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        let pass = self.at("descriptor.create-directory-at", &fd, &path, true)?;
+        end(pass, self.wasi.create_directory_at(fd, path).await)
+    }
+
+    async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        let pass = self.at("descriptor.stat-at", &fd, &path, false)?;
+        end(pass, self.wasi.stat_at(fd, flags, path).await)
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Fd,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let pass = self.at("descriptor.set-times-at", &fd, &path, true)?;
+        end(pass, self.wasi.set_times_at(fd, flags, path, accessed, modified).await)
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Fd,
+        flags: PathFlags,
+        old: String,
+        new_fd: Fd,
+        new: String,
+    ) -> FsResult<()> {
+        let from = self.at("descriptor.link-at", &fd, &old, true)?;
+        let to = self.at("descriptor.link-at", &new_fd, &new, true)?;
+        from.ok();
+        end(to, self.wasi.link_at(fd, flags, old, new_fd, new).await)
+    }
+
+    async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
+        let pass = self.at("descriptor.readlink-at", &fd, &path, false)?;
+        end(pass, self.wasi.readlink_at(fd, path).await)
+    }
+
+    async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        let pass = self.at("descriptor.remove-directory-at", &fd, &path, true)?;
+        end(pass, self.wasi.remove_directory_at(fd, path).await)
+    }
+
+    async fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
+        let from = self.at("descriptor.rename-at", &fd, &old, true)?;
+        let to = self.at("descriptor.rename-at", &new_fd, &new, true)?;
+        from.ok();
+        end(to, self.wasi.rename_at(fd, old, new_fd, new).await)
+    }
+
+    async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+        let pass = self.at("descriptor.symlink-at", &fd, &path, true)?;
+        end(pass, self.wasi.symlink_at(fd, target, path).await)
+    }
+
+    async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        let pass = self.at("descriptor.unlink-file-at", &fd, &path, true)?;
+        end(pass, self.wasi.unlink_file_at(fd, path).await)
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Fd,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        let pass = self.at("descriptor.metadata-hash-at", &fd, &path, false)?;
+        end(pass, self.wasi.metadata_hash_at(fd, flags, path).await)
+    }
+
+    async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
+        let pass = self.at("descriptor.read-directory", &fd, "", false)?;
+        end(pass, self.wasi.read_directory(fd).await)
+    }
+
+    async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
+        self.open_file();
+        self.wasi.advise(fd, offset, length, advice).await
+    }
+
+    async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
+        self.open_file();
+        self.wasi.sync_data(fd).await
+    }
+
+    async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
+        self.open_file();
+        self.wasi.get_flags(fd).await
+    }
+
+    async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
+        self.open_file();
+        self.wasi.get_type(fd).await
+    }
+
+    async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
+        self.open_file();
+        self.wasi.set_size(fd, size).await
+    }
+
+    async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
+        let pass = self.at("descriptor.set-times", &fd, "", true)?;
+        end(pass, self.wasi.set_times(fd, accessed, modified).await)
+    }
+
+    async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
+        self.open_file();
+        self.wasi.read(fd, length, offset).await
+    }
+
+    async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
+        self.open_file();
+        self.wasi.write(fd, bytes, offset).await
+    }
+
+    async fn sync(&mut self, fd: Fd) -> FsResult<()> {
+        self.open_file();
+        self.wasi.sync(fd).await
+    }
+
+    async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
+        self.open_file();
+        self.wasi.stat(fd).await
+    }
+
+    fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+        self.open_file();
+        self.wasi.read_via_stream(fd, offset)
+    }
+
+    fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
+        self.open_file();
+        self.wasi.write_via_stream(fd, offset)
+    }
+
+    fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
+        self.open_file();
+        self.wasi.append_via_stream(fd)
+    }
+
+    async fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
+        self.open_file();
+        self.wasi.is_same_object(a, b).await
+    }
+
+    async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
+        self.open_file();
+        self.wasi.metadata_hash(fd).await
+    }
+
+    fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
+        let _ = self.broker.pass(Call::Ambient(Ambient::Drop))?;
+        self.opened.0.remove(&fd.rep());
+        HostDescriptor::drop(&mut self.wasi, fd)
+    }
+}
+
+impl HostDirectoryEntryStream for Files<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        self.open_file();
+        self.wasi.read_directory_entry(stream).await
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        let _ = self.broker.pass(Call::Ambient(Ambient::Drop))?;
+        HostDirectoryEntryStream::drop(&mut self.wasi, stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leads_out;
+
+    #[test]
+    fn a_path_leads_out_where_it_goes_up_further_than_down() {
+        for path in ["/", "/etc/passwd", "..", "a/../..", "./..", "a/b/../../../c", "../data"] {
+            assert!(leads_out(path), "{path}");
+        }
+        for path in ["", ".", "a", "a/..", "a/../b", "a//b/./..", "..a", "a/...", "...", "a/b/../.."] {
+            assert!(!leads_out(path), "{path}");
+        }
+    }
+}

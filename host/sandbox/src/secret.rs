@@ -1,0 +1,233 @@
+//! Values that a plugin can have put in and never reads: where they come from, and how they are kept
+//! out of what comes back.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use memchr::memmem;
+use mst_plugin::Source;
+
+/// The shortest value that can be told from other text.
+const MIN_BYTES: usize = 4;
+
+/// The shortest piece of a value, at the edge of what was kept of a stream, that is covered.
+const MIN_PIECE: usize = 3;
+
+/// What a value is covered with.
+const COVER: u8 = b'*';
+
+/// A secret's value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretValue(String);
+
+impl SecretValue {
+    /// A value; one that is too short, or has a line break or another control character in it, is
+    /// refused with a word on why.
+    pub fn new(value: String) -> Result<SecretValue, String> {
+        if value.len() < MIN_BYTES {
+            return Err(format!("its value has {} bytes, fewer than {MIN_BYTES}", value.len()));
+        }
+        if value.chars().any(char::is_control) {
+            return Err("its value has a control character in it".to_owned());
+        }
+        Ok(SecretValue(value))
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretValue(…)")
+    }
+}
+
+/// Whoever can read the sources of secrets.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// The value of a source, or why it can't be had: in words that hold neither the value nor what
+    /// a command said.
+    async fn value(&self, source: &Source) -> Result<SecretValue, String>;
+}
+
+/// Has no secrets.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSecrets;
+
+#[async_trait]
+impl Secrets for NoSecrets {
+    async fn value(&self, _: &Source) -> Result<SecretValue, String> {
+        Err("there are no secrets here".to_owned())
+    }
+}
+
+/// The values that one instance had put in. What comes back to it is covered where it holds one.
+#[derive(Clone, Default)]
+pub(crate) struct Scrubber(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Scrubber {
+    fn values(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this value is covered: as it is, and as JSON has it.
+    pub(crate) fn know(&self, value: &SecretValue) {
+        let mut values = self.values();
+        let json = serde_json::to_string(value.expose()).unwrap_or_default();
+        for form in [value.expose(), json.trim_matches('"')] {
+            if !values.iter().any(|known| known == form.as_bytes()) {
+                values.push(form.as_bytes().to_vec());
+            }
+        }
+        // A value that holds another is covered as a whole.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    }
+
+    /// The values, each as it is and as JSON has it.
+    pub(crate) fn known(&self) -> Vec<Vec<u8>> {
+        self.values().clone()
+    }
+
+    fn longest(&self) -> usize {
+        self.values().first().map_or(0, Vec::len)
+    }
+
+    /// Covers whole values.
+    pub(crate) fn scrub(&self, bytes: &mut [u8]) {
+        for value in self.values().iter() {
+            let found: Vec<usize> = memmem::find_iter(bytes, value).collect();
+            for at in found {
+                bytes[at..at + value.len()].fill(COVER);
+            }
+        }
+    }
+
+    /// Covers values in what was kept of a stream: where it was cut off, the beginning of a value may
+    /// stand at its end.
+    pub(crate) fn scrub_cut(&self, bytes: &mut [u8]) {
+        self.scrub(bytes);
+        let values = self.values();
+        let piece = values.iter().filter_map(|value| {
+            let most = value.len().saturating_sub(1).min(bytes.len());
+            (MIN_PIECE..=most).rev().find(|length| bytes.ends_with(&value[..*length]))
+        });
+        if let Some(length) = piece.max() {
+            let from = bytes.len() - length;
+            bytes[from..].fill(COVER);
+        }
+    }
+
+    /// A text without values.
+    pub(crate) fn scrubbed(&self, text: String) -> String {
+        let mut bytes = text.into_bytes();
+        self.scrub(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// A stream that is scrubbed as it passes. As much as could be the beginning of a value is held back
+/// until more is known.
+pub(crate) struct Scrubbed {
+    scrubber: Scrubber,
+    held: Vec<u8>,
+}
+
+impl Scrubbed {
+    pub(crate) fn new(scrubber: Scrubber) -> Scrubbed {
+        Scrubbed { scrubber, held: Vec::new() }
+    }
+
+    /// The next piece; what can be handed on of it and of what was held back.
+    pub(crate) fn push(&mut self, bytes: Bytes) -> Bytes {
+        let longest = self.scrubber.longest();
+        if longest == 0 {
+            return bytes;
+        }
+        self.held.extend_from_slice(&bytes);
+        self.scrubber.scrub(&mut self.held);
+        let ready = self.held.len().saturating_sub(longest - 1);
+        Bytes::from(self.held.drain(..ready).collect::<Vec<u8>>())
+    }
+
+    pub(crate) fn scrubber(&self) -> Scrubber {
+        self.scrubber.clone()
+    }
+
+    /// The end: what was held back.
+    pub(crate) fn finish(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scrubber(values: &[&str]) -> Scrubber {
+        let scrubber = Scrubber::default();
+        for value in values {
+            scrubber.know(&SecretValue::new((*value).to_owned()).expect("a value"));
+        }
+        scrubber
+    }
+
+    #[test]
+    fn a_value_is_covered_whole_and_as_json_has_it() {
+        let scrubber = scrubber(&["hunter22", "a\"quote"]);
+        assert_eq!(scrubber.scrubbed("x hunter22hunter22 y".to_owned()), "x **************** y");
+        assert_eq!(scrubber.scrubbed("a\"quote and a\\\"quote".to_owned()), "******* and ********");
+        assert_eq!(scrubber.scrubbed("hunter2 2".to_owned()), "hunter2 2");
+    }
+
+    #[test]
+    fn the_beginning_of_a_value_at_a_cut_is_covered() {
+        let scrubber = scrubber(&["hunter22"]);
+        for (said, kept) in
+            [("x hunter2", "x *******"), ("x hun", "x ***"), ("x hu", "x hu"), ("hunter22", "********")]
+        {
+            let mut bytes = said.as_bytes().to_vec();
+            scrubber.scrub_cut(&mut bytes);
+            assert_eq!(String::from_utf8_lossy(&bytes), kept);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_told_apart_is_no_secret() {
+        for value in ["", "abc", "line\nbreak", "nul\0nul"] {
+            SecretValue::new(value.to_owned()).expect_err(value);
+        }
+        let value = SecretValue::new("hunter22".to_owned()).expect("a value");
+        assert!(!format!("{value:?}").contains("hunter"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_border_of_pieces_lets_a_value_through(
+            before in "[a-h]{0,12}", between in "[a-h]{0,12}", cuts in proptest::collection::vec(1usize..6, 0..40)
+        ) {
+            let scrubber = scrubber(&["hunter22", "hunter22-longer"]);
+            let whole = format!("{before}hunter22{between}hunter22-longerhunter22");
+            let mut stream = Scrubbed::new(scrubber);
+            let (mut got, mut rest) = (Vec::new(), whole.as_bytes());
+            for cut in cuts.iter().chain(std::iter::repeat(&7)) {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, more) = rest.split_at((*cut).min(rest.len()));
+                got.extend_from_slice(&stream.push(Bytes::copy_from_slice(piece)));
+                rest = more;
+            }
+            got.extend_from_slice(&stream.finish());
+            let got = String::from_utf8(got).expect("UTF-8");
+            prop_assert_eq!(got.len(), whole.len());
+            prop_assert!(!got.contains("hunter22"), "{}", got);
+            prop_assert!(got.starts_with(&before));
+        }
+    }
+}
