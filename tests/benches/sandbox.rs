@@ -8,14 +8,17 @@ mod plugin_file;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{ms, of, row, times, us};
+use mst_model::audit::{AuditCall, Caller};
 use mst_plugin::PluginFile;
 use mst_sandbox::{
-    Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, Output, Part, Permit, Quiet, Sandbox,
-    Settings, Sinks, Workspace, WorkspaceError,
+    AuditSink, Cache, CacheEvent, Command, Entry, Evidence, JudgePlugin, Limits, Output, Part, Permit, Quiet,
+    Sandbox, Settings, Sinks, Workspace, WorkspaceError,
 };
+use mst_store::{AuditLog, RunDir};
 use plugin_file::shipped;
 use serde_json::{Value, json};
 use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
@@ -232,6 +235,19 @@ async fn judged(judge: &JudgePlugin, options: &Value, sinks: &Sinks) {
     assert!(matches!(verdict.expect("a verdict").finding, mst_model::grade::Finding::Pass));
 }
 
+/// The audit as a run has it, counted.
+struct ToFile {
+    log: AuditLog,
+    calls: AtomicU64,
+}
+
+impl AuditSink for ToFile {
+    fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()> {
+        self.calls.fetch_add(calls.iter().map(|call| call.count).sum(), Ordering::Relaxed);
+        self.log.append(by, calls).map_err(io::Error::other)
+    }
+}
+
 fn sandbox(cache: Cache) -> Sandbox {
     Sandbox::new(Settings { cache, limits: Limits::default() }).expect("an engine")
 }
@@ -272,15 +288,20 @@ fn main() {
         [How::Plain, How::Interrupted, How::Pooled].map(|how| bare(file.bytes(), how));
     let sinks = Sinks::unrecorded(Arc::new(Quiet));
     let (judge, _) = JudgePlugin::load(&sandbox(Cache::off()), &file, &Permit::all(&file)).expect("loaded");
+    let runs = tempfile::tempdir().expect("a directory");
+    let run = RunDir::create(runs.path(), &"20261130-015240-k3f9".parse().expect("a run")).expect("a run");
+    let to_file = Arc::new(ToFile { log: run.audit_log().expect("an audit"), calls: AtomicU64::new(0) });
+    let audited = Sinks { log: Arc::new(Quiet), audit: to_file.clone() };
     // In turns, so that what else the machine does falls on all of them alike; but many at a time,
     // so that none of them finds another's code in the processor's caches.
-    let ways: [&dyn Fn(); 6] = [
+    let ways: [&dyn Fn(); 7] = [
         &|| runtime.block_on(plain.instance()),
         &|| runtime.block_on(pooled.instance()),
         &|| runtime.block_on(plain.call(&text)),
         &|| runtime.block_on(interrupted.call(&text)),
         &|| runtime.block_on(pooled.call(&text)),
         &|| runtime.block_on(judged(&judge, &options, &sinks)),
+        &|| runtime.block_on(judged(&judge, &options, &audited)),
     ];
     let mut times_of = ways.map(|_| Vec::new());
     for _ in 0..CALLS / AT_A_TIME {
@@ -289,12 +310,21 @@ fn main() {
             times.extend((0..AT_A_TIME).map(|_| timed(way)));
         }
     }
-    let [plain_instance, pooled_instance, plain_call, interrupted_call, pooled_call, sandboxed] =
+    let [plain_instance, pooled_instance, plain_call, interrupted_call, pooled_call, sandboxed, recorded] =
         times_of.map(common::median);
     println!("\n  a fresh instance and its first call");
     row("baseline: bare wasmtime", us(plain_call), "");
     row("bare wasmtime, interruptible", us(interrupted_call), &times(interrupted_call, plain_call));
-    row("sandbox", us(sandboxed), &format!("{}, goal ≤ 1.2 ×", times(sandboxed, plain_call)));
+    row("sandbox, its audit dropped", us(sandboxed), &times(sandboxed, plain_call));
+    row(
+        "sandbox, its audit in a file",
+        us(recorded),
+        &format!("{}, goal ≤ 1.2 ×", times(recorded, plain_call)),
+    );
+    // Each way was taken once more for every turn.
+    let calls = to_file.calls.load(Ordering::Relaxed) / u64::from(CALLS + CALLS / AT_A_TIME);
+    let cost = recorded.saturating_sub(interrupted_call) / u32::try_from(calls.max(1)).unwrap_or(u32::MAX);
+    row("broker and audit, and all else, a host call", us(cost), &format!("{calls} calls each, goal ≤ 5 µs"));
     println!("\n  instances on demand or from a pool, bare");
     row("instance alone, on demand", us(plain_instance), "");
     row("instance alone, pooled", us(pooled_instance), &times(pooled_instance, plain_instance));
