@@ -165,9 +165,18 @@ fn processes(space: &Space) -> Vec<i32> {
 
 fn workers(space: &Space) -> Vec<i32> {
     let root = space.dir().to_str().expect("UTF-8").to_owned();
-    processes_with(|argv| {
+    let mut workers = processes_with(|argv| {
         argv.get(1).is_some_and(|arg| arg == "collect") && argv.iter().any(|arg| arg.contains(&root))
-    })
+    });
+    // A client looks like its worker from its fork to its exec; one that is killed is an answer.
+    let all = workers.clone();
+    workers.retain(|pid| parent(*pid).is_none_or(|parent| !all.contains(&parent)));
+    workers
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// What leads from a worker to mst: the shell that started the worker, and its `cat`.
@@ -175,10 +184,6 @@ fn relays(space: &Space) -> Vec<i32> {
     let root = space.dir().to_str().expect("UTF-8").to_owned();
     let is_shell = |arg: &String| arg.contains(&root) && arg.contains("collect") && arg.ends_with("| cat");
     let mut relays = processes_with(|argv| argv.get(2).is_some_and(is_shell));
-    let parent = |pid: i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
-    };
     let mut cats = processes_with(|argv| argv.first().is_some_and(|program| program == "cat"));
     cats.retain(|pid| parent(*pid).is_some_and(|parent| relays.contains(&parent)));
     relays.extend(cats);
