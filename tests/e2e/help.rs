@@ -66,6 +66,13 @@ fn the_whole_of_help() {
           --resume <RUN>
               Collect what an earlier run misses, and judge it
 
+          --retry-unfinished
+              With `--resume`: do again what an instrument's error kept from finishing; the attempt
+              before is kept
+
+          --explain
+              With `--resume`: say of each trial why it is reused or run again
+
           --concurrency <N>
               How many trials run at a time, on each machine
               

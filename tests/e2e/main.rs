@@ -29,6 +29,7 @@ mod plugin;
 mod plugin_build;
 mod quickstart;
 mod report;
+mod retry;
 mod run;
 mod secrets;
 mod shard_runner;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::door::Door;
 use crate::drive::{Driver, Tally};
 use crate::event::{Event, Events};
-use crate::plan::{PlanError, ShardPlan, write_bundles};
+use crate::plan::{Choice, PlanError, Retry, ShardPlan, write_bundles};
 use crate::pools::Pools;
 use crate::runner::{Runner, ShardSpec};
 use crate::shard::PlannedClient;
@@ -61,6 +61,8 @@ pub struct Options {
     pub concurrency: u32,
     /// The tokens that workers may ask for.
     pub vault: Vault,
+    /// Which trials that are there are done again.
+    pub retry: Retry,
 }
 
 /// What collecting came to.
@@ -103,9 +105,9 @@ pub async fn collect(
     events: &Events,
 ) -> Result<Collected, CollectError> {
     let staging = Arc::new(run.scratch("collect")?);
-    let Options { concurrency, vault } = options;
+    let Options { concurrency, vault, retry } = options;
     let pools = Arc::new(Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits)));
-    let plans = plan(run, record, concurrency, &pools, &staging).await?;
+    let plans = plan(run, record, concurrency, &pools, retry, events, &staging).await?;
     let trials = plans.iter().map(|plan| plan.trials.len()).sum();
     events.say(Event::Planned { trials, shards: plans.len() as u32 });
 
@@ -160,11 +162,25 @@ pub async fn collect(
         return Err(error);
     }
     shards.sort_by_key(|shard| shard.index);
-    // Each that was planned had no transcript, and each is stored once at most.
-    let missing = trials.saturating_sub(tally.stored.load(Ordering::Relaxed));
+    let missing = if retry.unfinished {
+        // One that was to be done again has a transcript whatever became of that.
+        count_missing(run, record)?
+    } else {
+        // Each that was planned had none, and each is stored once at most.
+        trials.saturating_sub(tally.stored.load(Ordering::Relaxed))
+    };
     let begun = tally.begun.load(Ordering::Relaxed);
     let collect = if missing == 0 { Collect::Complete } else { Collect::Partial };
     Ok(Collected { collect, missing, begun, shards })
+}
+
+/// How many trials have no transcript.
+fn count_missing(run: &RunWriter, record: &RunRecord) -> Result<u64, CollectError> {
+    let mut missing = 0;
+    for key in run.trials(&record.eval)? {
+        missing += u64::from(!run.has_trial(&key?)?);
+    }
+    Ok(missing)
 }
 
 /// Writes the bundles, away from where others are waited for.
@@ -173,10 +189,18 @@ async fn plan(
     record: &RunRecord,
     concurrency: u32,
     pools: &Arc<Pools>,
+    retry: Retry,
+    events: &Events,
     staging: &Arc<TempDir>,
 ) -> Result<Vec<ShardPlan>, CollectError> {
     let (run, record, pools, staging) = (run.clone(), record.clone(), pools.clone(), staging.clone());
-    let planning = move || write_bundles(&run, &record, concurrency, &pools, staging.path());
+    let events = events.clone();
+    let chosen = move |trial, choice: Choice| {
+        if retry.explain {
+            events.say(Event::Chosen { trial, choice });
+        }
+    };
+    let planning = move || write_bundles(&run, &record, concurrency, &pools, retry, chosen, staging.path());
     let planned = tokio::task::spawn_blocking(planning).await;
     Ok(planned.map_err(|error| CollectError::Host(error.to_string()))??)
 }

@@ -6,6 +6,8 @@ use mst_model::outcome::Status;
 use mst_model::run::ShardEnding;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::plan::Choice;
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -15,6 +17,13 @@ pub enum Event {
         trials: u64,
         /// In so many shards.
         shards: u32,
+    },
+    /// Why a trial is done, or not.
+    Chosen {
+        /// Which.
+        trial: TrialKey,
+        /// Why.
+        choice: Choice,
     },
     /// A worker said `hello`.
     ShardStarted {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mst_model::bundle::{Bundle, CaseWork, Planned};
+use mst_model::outcome::Status;
 use mst_model::run::RunRecord;
 use mst_model::{CaseId, Digest, TrialKey};
-use mst_store::{RunDir, StoreError};
+use mst_store::{RunDir, StoreError, trials_of_case};
 
 use crate::pools::Pools;
 use crate::trials::{Arms, PlannedCase, Trials};
@@ -55,6 +56,61 @@ pub fn shard_of(case: &CaseId, shards: u32) -> u32 {
     (u64::from_be_bytes(head) % u64::from(shards.max(1))) as u32
 }
 
+/// What is done about a trial, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// It has not finished: it is done.
+    Missing,
+    /// It has finished: it stays, whatever judges say of it.
+    Kept {
+        /// How it ended.
+        status: Status,
+    },
+    /// Its instrument broke, and nobody asked to do it again.
+    Broken {
+        /// What broke.
+        why: String,
+    },
+    /// Its instrument broke: it is done again, and the attempt before is kept.
+    Again {
+        /// What broke.
+        why: String,
+        /// Which attempt this is.
+        attempt: u32,
+        /// Of the `transcript.json` of the one before.
+        previous: Digest,
+    },
+}
+
+fn choose(run: &RunDir, key: &TrialKey, retry: Retry) -> Result<Choice, StoreError> {
+    let Some((transcript, previous)) = run.transcript(key)? else { return Ok(Choice::Missing) };
+    let status = transcript.outcome.status;
+    if status != Status::Error {
+        return Ok(Choice::Kept { status });
+    }
+    let why = transcript.outcome.error.map_or("no reason was recorded".to_owned(), |error| error.message);
+    if !retry.unfinished {
+        return Ok(Choice::Broken { why });
+    }
+    Ok(Choice::Again { why, attempt: transcript.attempt + 1, previous })
+}
+
+/// Which trials that are there are done again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// Those whose instrument broke.
+    pub unfinished: bool,
+    /// Whether somebody is to hear of each trial why it is done or not.
+    pub explain: bool,
+}
+
+impl Retry {
+    /// Whether finished trials are looked into; a run may have a million.
+    fn looks(self) -> bool {
+        self.unfinished || self.explain
+    }
+}
+
 /// Where something with this name comes in the order of a seed.
 fn rank(seed: u64, name: &str) -> u64 {
     let digest = Digest::of(format!("{seed}/{name}").as_bytes());
@@ -68,6 +124,8 @@ pub(crate) fn write_bundles(
     record: &RunRecord,
     concurrency: u32,
     pools: &Pools,
+    retry: Retry,
+    chosen: impl Fn(TrialKey, Choice),
     dir: &Path,
 ) -> Result<Vec<ShardPlan>, PlanError> {
     let arms = Arms::of(&record.eval);
@@ -80,7 +138,23 @@ pub(crate) fn write_bundles(
     let cases = if seed == 0 { run.cases()? } else { run.cases_by(|id| rank(seed, id.as_str()))? };
     for stored in cases {
         let stored = stored?;
-        let mut missing = run.missing_trials(&record.eval, &stored.case.id)?;
+        let (mut missing, mut again) = (Vec::new(), BTreeMap::new());
+        if retry.looks() {
+            for key in trials_of_case(&record.eval, &stored.case.id) {
+                let choice = choose(run, &key, retry)?;
+                match &choice {
+                    Choice::Missing => missing.push(key.clone()),
+                    Choice::Again { attempt, previous, .. } => {
+                        again.insert(key.clone(), (*attempt, *previous));
+                        missing.push(key.clone());
+                    }
+                    Choice::Kept { .. } | Choice::Broken { .. } => {}
+                }
+                chosen(key, choice);
+            }
+        } else {
+            missing = run.missing_trials(&record.eval, &stored.case.id)?;
+        }
         if missing.is_empty() {
             continue;
         }
@@ -92,7 +166,15 @@ pub(crate) fn write_bundles(
         if let Some(bundle) = bundles.get_mut(shard as usize) {
             let trials = missing.into_iter();
             let trials: Vec<_> = trials
-                .map(|TrialKey { variant, index, .. }| Planned { variant, index, attempt: 0 })
+                .map(|key| {
+                    let again = again.get(&key).copied();
+                    Planned {
+                        attempt: again.map_or(0, |(attempt, _)| attempt),
+                        previous: again.map(|(_, previous)| previous),
+                        variant: key.variant,
+                        index: key.index,
+                    }
+                })
                 .collect();
             let deadline =
                 stored.case.deadline_ms.map_or(record.eval.deadlines.client.0, Duration::from_millis);

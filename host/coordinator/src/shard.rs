@@ -357,12 +357,12 @@ impl Conversation {
                 *state = TrialState::Ended;
                 self.under_way.remove(&done.trial);
                 self.ended += 1;
-                let attempt = self.trials.attempt(&done.trial);
+                let (attempt, previous) = self.trials.attempt(&done.trial);
                 let Some(case_sha256) = self.trials.case(&done.trial).map(|case| case.sha256) else {
                     return Err(Breach::NotPlanned { name: "trial", trial: done.trial });
                 };
-                let expected =
-                    Expected { sha256: done.sha256, case_sha256, shard: self.terms.shard, attempt };
+                let shard = self.terms.shard;
+                let expected = Expected { sha256: done.sha256, case_sha256, shard, attempt, previous };
                 Ok(Action::Store(done, expected))
             }
         }
@@ -459,8 +459,9 @@ mod tests {
             beyond: 10 * SECOND,
         };
         let case = PlannedCase { sha256: Digest::of(b"case"), deadline: 60 * SECOND, pools: Box::default() };
-        let trials: Vec<_> =
-            (0..3).map(|index| Planned { variant: key(index).variant, index, attempt: index }).collect();
+        let trials: Vec<_> = (0..3)
+            .map(|index| Planned { variant: key(index).variant, index, attempt: index, previous: None })
+            .collect();
         let mut planned = Trials::new(Arms::new(vec![key(0).variant], 3));
         planned.add(key(0).case, case, &trials);
         Conversation::new(terms, planned)
@@ -502,8 +503,13 @@ mod tests {
             ],
         );
         let names = BTreeSet::from(["gateway".parse().expect("a name")]);
-        let expected =
-            Expected { sha256: Digest::of(b""), case_sha256: Digest::of(b"case"), shard: 0, attempt: 1 };
+        let expected = Expected {
+            sha256: Digest::of(b""),
+            case_sha256: Digest::of(b"case"),
+            shard: 0,
+            attempt: 1,
+            previous: None,
+        };
         assert_eq!(
             said,
             Ok(vec![

@@ -68,8 +68,9 @@ pub struct Trials {
     planned: Vec<PlannedCase>,
     /// Of each case's trials, one case after the other.
     states: Vec<TrialState>,
-    /// Of those that are not the first, by their place in `states`.
-    attempts: HashMap<usize, u32>,
+    /// Of those that are not the first, by their place in `states`: which they are, and the digest of
+    /// the one before.
+    attempts: HashMap<usize, (u32, Option<Digest>)>,
     count: u64,
 }
 
@@ -94,7 +95,7 @@ impl Trials {
             self.states[first + at] = TrialState::Planned;
             self.count += 1;
             if trial.attempt > 0 {
-                self.attempts.insert(first + at, trial.attempt);
+                self.attempts.insert(first + at, (trial.attempt, trial.previous));
             }
         }
         self.cases.insert(case, self.planned.len() as u32);
@@ -122,8 +123,8 @@ impl Trials {
         self.planned.get(*self.cases.get(&key.case)? as usize)
     }
 
-    /// Which attempt at a trial it is, from 0.
-    pub(crate) fn attempt(&self, key: &TrialKey) -> u32 {
+    /// Which attempt at a trial it is, from 0, and the digest of the one before.
+    pub(crate) fn attempt(&self, key: &TrialKey) -> (u32, Option<Digest>) {
         let attempt = self.place(key).and_then(|place| self.attempts.get(&place));
         attempt.copied().unwrap_or_default()
     }
@@ -161,6 +162,7 @@ mod tests {
                 variant: key.variant.clone(),
                 index: key.index,
                 attempt: attempt(key),
+                previous: (attempt(key) > 0).then(|| Digest::of(b"before")),
             };
             trials.add(id.parse().expect("an id"), planned, &keys.iter().map(trial).collect::<Vec<_>>());
         }
@@ -170,7 +172,8 @@ mod tests {
             assert_eq!(std::mem::replace(state, TrialState::Ended), TrialState::Planned, "{planned}");
             let sha256 = Digest::of(planned.case.as_str().as_bytes());
             assert_eq!(trials.case(planned).map(|case| case.sha256), Some(sha256));
-            assert_eq!(trials.attempt(planned), if *planned == of_y[1] { 7 } else { 0 });
+            let before = Some(Digest::of(b"before"));
+            assert_eq!(trials.attempt(planned), if *planned == of_y[1] { (7, before) } else { (0, None) });
         }
         for other in [key("x", "a", 3), key("x", "c", 0), key("z", "a", 0), key("y", "a", 0)] {
             assert_eq!(trials.state(&other), None, "{other}");

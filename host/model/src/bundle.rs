@@ -74,6 +74,9 @@ pub struct Planned {
     pub index: u32,
     /// Which attempt at it, from 0.
     pub attempt: u32,
+    /// Of the `transcript.json` of the attempt before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Digest>,
 }
 
 /// A line of `work.jsonl`: a case, and what is to do with it.

@@ -95,6 +95,9 @@ pub struct Transcript {
     pub shard: u32,
     /// Which attempt at this trial, from 0.
     pub attempt: u32,
+    /// Of the `transcript.json` of the attempt before, which is kept; absent in the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Digest>,
     /// The client.
     pub client: ClientInfo,
     /// When the workspace was begun.

@@ -63,6 +63,7 @@ impl<'a> Reader<'a> {
             }
             Some((transcript, sha256)) => {
                 self.trials.finished += 1;
+                self.trials.earlier_attempts += u64::from(transcript.attempt);
                 self.trials.cleanup_errors += u64::from(transcript.outcome.cleanup.is_some());
                 self.finished(key, &transcript, sha256)?;
             }

@@ -29,6 +29,13 @@ pub struct TrialCounts {
     pub missing: u64,
     /// Finished ones after which something could not be cleaned up. That changes no outcome.
     pub cleanup_errors: u64,
+    /// Attempts that later ones stand in for. They are kept and counted nowhere else.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub earlier_attempts: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The cases of a run.

@@ -83,6 +83,7 @@ impl Fixture {
             case_sha256: Digest::of(b"case"),
             shard: 0,
             attempt: 0,
+            previous: None,
             client: ClientInfo { name: "echo".to_owned(), version: None },
             started_at: "2026-11-30T01:52:41Z".parse().expect("a time"),
             spent: Spent::default(),

@@ -67,6 +67,21 @@ impl Layout {
         self.case(&key.case).join(name::component(key.variant.as_str())).join(key.index.to_string())
     }
 
+    /// Of a run: an attempt at a trial. The first lies where the trial does, each later one beside it.
+    pub(crate) fn attempt(&self, key: &TrialKey, attempt: u32) -> PathBuf {
+        match attempt {
+            0 => self.trial(key),
+            _ => self.trial(key).with_file_name(format!("{}.{attempt}", key.index)),
+        }
+    }
+
+    /// Grades that others stand in for: of an attempt before, or errors of the judge's.
+    pub(crate) fn earlier_grade(&self, judge: &JudgeId, key: &TrialKey, number: u32) -> PathBuf {
+        let judge = name::component(judge.as_str());
+        let name = format!("{}.{number}.json", one_name(key));
+        self.root.join("grades").join(judge).join("earlier").join(name)
+    }
+
     pub(crate) fn grade(&self, judge: &JudgeId, key: &TrialKey) -> PathBuf {
         let judge = name::component(judge.as_str());
         self.root.join("grades").join(judge).join(format!("{}.json", one_name(key)))

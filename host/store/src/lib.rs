@@ -12,6 +12,7 @@
 //! RUNS/RUN/run.json                          the plan and the state; replaced atomically
 //! RUNS/RUN/cases.jsonl                       the cases, written once
 //! RUNS/RUN/trials/CASE/VARIANT/N/            transcript.json, report, stderr, files/…
+//! RUNS/RUN/trials/CASE/VARIANT/N.K/          attempt K at the same trial
 //! RUNS/RUN/grades/JUDGE/CASE.VARIANT.N.json  verdicts
 //! RUNS/RUN/machines.jsonl                    the ledger of machines, appended to; where there are any
 //! RUNS/RUN/audit.jsonl                       what plugins called, appended to

@@ -114,9 +114,32 @@ impl RunDir {
         }))
     }
 
-    /// Where a trial is, or will be.
+    /// Where a trial is, its newest attempt, or will be.
     pub fn trial_dir(&self, key: &TrialKey) -> PathBuf {
-        self.layout.trial(key)
+        let is_there = |dir: &PathBuf| dir.join(TRANSCRIPT).exists();
+        let later = (1..).map(|attempt| self.layout.attempt(key, attempt)).take_while(is_there);
+        later.last().unwrap_or_else(|| self.layout.trial(key))
+    }
+
+    /// The attempts at a trial that others stand in for, oldest first, each with the digest of its
+    /// file. Each is held to the link from the one after it.
+    pub fn earlier(&self, key: &TrialKey) -> Result<Vec<(Transcript, Digest)>> {
+        let Some((mut newest, _)) = self.transcript(key)? else { return Ok(Vec::new()) };
+        let mut earlier = Vec::new();
+        while let Some(previous) = newest.previous {
+            let Some(attempt) = newest.attempt.checked_sub(1) else { break };
+            let dir = self.layout.attempt(key, attempt);
+            let path = dir.join(TRANSCRIPT);
+            let (transcript, found) =
+                trial::read_for(&dir, key)?.ok_or_else(|| StoreError::Missing { path: path.clone() })?;
+            if found != previous {
+                return Err(StoreError::Altered { path, found, expected: previous });
+            }
+            earlier.push((transcript.clone(), found));
+            newest = transcript;
+        }
+        earlier.reverse();
+        Ok(earlier)
     }
 
     /// Whether a trial has finished, without reading what it left.

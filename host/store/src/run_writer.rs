@@ -30,6 +30,8 @@ pub struct Expected {
     pub shard: u32,
     /// The attempt that was planned.
     pub attempt: u32,
+    /// The attempt before it, as planned.
+    pub previous: Option<Digest>,
 }
 
 /// A run's directory, for writing too: it holds the run's lock as long as it lives. Threads may
@@ -174,7 +176,7 @@ impl RunWriter {
     pub fn adopt(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
         let transcript = self.verify_sent(key, from, expected)?;
         tree::sync(from)?;
-        stage::adopt(&self.layout, key, from)?;
+        stage::adopt(&self.layout, key, expected.attempt, from)?;
         Ok(transcript)
     }
 
@@ -182,7 +184,7 @@ impl RunWriter {
     /// synced it already, and syncs are most of what a trial costs.
     pub fn adopt_synced(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
         let transcript = self.verify_sent(key, from, expected)?;
-        stage::adopt(&self.layout, key, from)?;
+        stage::adopt(&self.layout, key, expected.attempt, from)?;
         Ok(transcript)
     }
 
@@ -198,6 +200,7 @@ impl RunWriter {
             (format!("case {}", is.case_sha256), format!("case {}", expected.case_sha256)),
             (format!("shard {}", is.shard), format!("shard {}", expected.shard)),
             (format!("attempt {}", is.attempt), format!("attempt {}", expected.attempt)),
+            (after(is.previous), after(expected.previous)),
         ];
         match pairs.into_iter().find(|(found, expected)| found != expected) {
             Some((found, expected)) => Err(StoreError::Misplaced { path, found, expected }),
@@ -205,15 +208,30 @@ impl RunWriter {
         }
     }
 
-    /// Writes a grade, in place of the same judge's earlier grade of the same trial.
+    /// Writes a grade. The same judge's earlier grade of the same trial is kept aside.
     pub fn write_grade(&self, grade: &Grade) -> Result<PathBuf> {
         if !has_json_numbers(grade) {
             return Err(StoreError::BadNumber { trial: grade.trial.clone(), judge: grade.judge.clone() });
         }
         let path = self.layout.grade(&grade.judge, &grade.trial);
+        if path.exists() {
+            let aside = (0..).map(|number| self.layout.earlier_grade(&grade.judge, &grade.trial, number));
+            let free = aside.into_iter().find(|aside| !aside.exists());
+            let aside = free.unwrap_or_else(|| path.with_extension("earlier"));
+            if let Some(parent) = aside.parent() {
+                fs::create_dir_all(parent).map_err(StoreError::io("make directory", parent))?;
+            }
+            fs::rename(&path, &aside).map_err(StoreError::io("keep aside", &path))?;
+        }
         atomic::write_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
         Ok(path)
     }
+}
+
+/// Which attempt one comes after, in words.
+fn after(previous: Option<Digest>) -> String {
+    previous
+        .map_or("no attempt before it".to_owned(), |previous| format!("the attempt before it, {previous}"))
 }
 
 /// JSON writes what is no number as `null`, which then does not read back.

@@ -54,12 +54,13 @@ impl TrialStage {
         let bytes = json::line(&path, transcript)?;
         fs::write(&path, &bytes).map_err(StoreError::io("write", &path))?;
         tree::sync(self.dir())?;
-        let dir = self.place(&transcript.trial)?;
+        let to = self.layout.trial(&transcript.trial);
+        let dir = self.place(&transcript.trial, to)?;
         Ok(Committed { dir, size_bytes: bytes.len() as u64, sha256: Digest::of(&bytes) })
     }
 
-    fn place(self, key: &TrialKey) -> Result<PathBuf> {
-        let to = place(&self.layout, self.temp.path(), key)?;
+    fn place(self, key: &TrialKey, to: PathBuf) -> Result<PathBuf> {
+        let to = place(&self.layout, self.temp.path(), key, to)?;
         // It is not there any more; there is nothing to remove.
         let _ = self.temp.keep();
         Ok(to)
@@ -117,27 +118,26 @@ pub(crate) fn clear_tmp(layout: &Layout) -> Result<()> {
 
 /// Moves the trial in `from`, a directory of `key`'s own, into the layout: by renaming it, or
 /// by way of a copy in `tmp/` where it lies on another file system. Its files must be synced.
-pub(crate) fn adopt(layout: &Layout, key: &TrialKey, from: &Path) -> Result<PathBuf> {
-    match place(layout, from, key) {
+pub(crate) fn adopt(layout: &Layout, key: &TrialKey, attempt: u32, from: &Path) -> Result<PathBuf> {
+    match place(layout, from, key, layout.attempt(key, attempt)) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::CrossesDevices => {
-            adopt_copy(layout, key, from)
+            adopt_copy(layout, key, attempt, from)
         }
         placed => placed,
     }
 }
 
-fn adopt_copy(layout: &Layout, key: &TrialKey, from: &Path) -> Result<PathBuf> {
+fn adopt_copy(layout: &Layout, key: &TrialKey, attempt: u32, from: &Path) -> Result<PathBuf> {
     let stage = TrialStage { layout: layout.clone(), temp: temp_dir(layout)? };
     tree::copy(from, stage.dir())?;
     tree::sync(stage.dir())?;
-    let to = stage.place(key)?;
+    let to = stage.place(key, layout.attempt(key, attempt))?;
     // The trial is safe; what it was copied from is its maker's to remove if it can't be here.
     let _ = fs::remove_dir_all(from);
     Ok(to)
 }
 
-fn place(layout: &Layout, from: &Path, key: &TrialKey) -> Result<PathBuf> {
-    let to = layout.trial(key);
+fn place(layout: &Layout, from: &Path, key: &TrialKey, to: PathBuf) -> Result<PathBuf> {
     let rename = || fs::rename(from, &to);
     // A rename replaces no directory that holds anything, so a finished trial is safe whoever
     // comes second; and the directories above are mostly there, so they are made when asked for.

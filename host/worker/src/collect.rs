@@ -467,6 +467,7 @@ impl One {
         };
         locked(&self.shared.in_flight).remove(&trial);
         let Some(mut transcript) = transcript else { return Ok(false) };
+        transcript.previous = planned.previous;
         transcript.spent.waited_ms = waited.as_millis() as u64;
         let status = transcript.outcome.status;
         // Where the machine is being taken away under it, a trial is missing and not broken.

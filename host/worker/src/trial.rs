@@ -109,6 +109,7 @@ impl TrialRunner {
             case_sha256,
             shard: self.shard,
             attempt,
+            previous: None,
             client: client::info(client.kind),
             started_at,
             spent: done.spent,

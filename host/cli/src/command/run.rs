@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mst_coordinator::machines::{Keep, Staging};
+use mst_coordinator::plan::Retry;
 use mst_coordinator::vault::Vault;
 use mst_coordinator::{Collected, Events, Options, Runner, Stop};
 use mst_model::limits::Limits;
@@ -41,6 +42,13 @@ pub(crate) struct RunArgs {
     /// Collect what an earlier run misses, and judge it
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
+    /// With `--resume`: do again what an instrument's error kept from finishing; the attempt before
+    /// is kept
+    #[arg(long, requires = "resume")]
+    retry_unfinished: bool,
+    /// With `--resume`: say of each trial why it is reused or run again
+    #[arg(long, requires = "resume")]
+    explain: bool,
     /// How many trials run at a time, on each machine
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: u32,
@@ -254,7 +262,8 @@ async fn collect(
             shown.collecting(event);
         }
     });
-    let options = Options { concurrency: args.concurrency, vault };
+    let retry = Retry { unfinished: args.retry_unfinished, explain: args.explain };
+    let options = Options { concurrency: args.concurrency, vault, retry };
     let collected = mst_coordinator::collect(run, record, runner, options, stop, &Events(events)).await;
     let _ = showing.await;
     collected.map_err(|error| {
@@ -284,6 +293,7 @@ async fn grade(
         judges: ready.judges.clone(),
         scratch: scratch.join("grades"),
         surroundings: Surroundings { path: ready.environment.path.clone(), base_dir: ready.file.dir.clone() },
+        retry: args.retry_unfinished,
         concurrency: args.concurrency,
         events,
         finish: stop.finish.clone(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mst_coordinator::Event;
+use mst_coordinator::plan::Choice;
 use mst_model::PluginId;
 use mst_model::outcome::Status;
 use mst_model::run::ShardEnding;
@@ -116,6 +117,22 @@ impl Progress {
             Event::Planned { trials, shards } => {
                 self.event(&json!({"event": "collect-planned", "trials": trials, "shards": shards}));
                 self.phase("collect", trials);
+            }
+            Event::Chosen { trial, choice } => {
+                let (word, why) = match choice {
+                    Choice::Missing => ("run", "it is missing".to_owned()),
+                    Choice::Kept { status: Status::Crashed } => ("reused", "it ended, by a crash".to_owned()),
+                    Choice::Kept { .. } => ("reused", "it ended".to_owned()),
+                    Choice::Broken { why } => (
+                        "reused",
+                        format!("its instrument broke, and `--retry-unfinished` was not said: {why}"),
+                    ),
+                    Choice::Again { why, attempt, .. } => {
+                        ("run again", format!("attempt {attempt}, as its instrument broke: {why}"))
+                    }
+                };
+                self.event(&json!({"event": "trial-chosen", "trial": trial, "choice": word, "why": why}));
+                self.note(&format!("{trial}: {word}: {why}"));
             }
             Event::ShardStarted { shard } => self.event(&json!({"event": "shard-started", "shard": shard})),
             Event::TrialStarted { trial } => self.event(&json!({"event": "trial-started", "trial": trial})),

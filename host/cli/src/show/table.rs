@@ -25,6 +25,10 @@ pub(crate) fn summary(summary: &Summary) -> String {
             ));
         }
     }
+    if trials.earlier_attempts > 0 {
+        let earlier = counted(trials.earlier_attempts, "earlier attempt");
+        text.push_str(&format!("{earlier} kept beside the trials that were done again\n"));
+    }
     text.push_str(&format!("\n{}\n", table(summary)));
     if summary.rows().iter().any(|row| row.pass_rate.is_some()) {
         let clustered = if summary.method == mst_report::Method::WilsonCluster {

@@ -251,7 +251,8 @@ impl Bench {
         }
         let (say, mut said) = mpsc::unbounded_channel();
         let say = Events(say);
-        let options = Options { concurrency: how.concurrency, vault: how.vault.clone() };
+        let options =
+            Options { concurrency: how.concurrency, vault: how.vault.clone(), retry: Default::default() };
         let collecting = mst_coordinator::collect(&run, &self.record, runner, options, &stop, &say);
         let collected = timeout(AT_LAST, collecting).await.expect("it returns").expect("it collects");
         let took = began.elapsed();

@@ -25,6 +25,7 @@ pub(crate) fn leave(
         case_sha256: case,
         shard,
         attempt,
+        previous: None,
         client: ClientInfo { name: "echo".to_owned(), version: None },
         started_at: "2026-11-30T01:52:41Z".parse().expect("a time"),
         spent: Spent::default(),

@@ -85,6 +85,7 @@ pub(crate) fn transcript(key: &TrialKey) -> Transcript {
         case_sha256: case(key.case.as_str()).digest().expect("a digest"),
         shard: 0,
         attempt: 0,
+        previous: None,
         client: ClientInfo { name: "echo".to_owned(), version: None },
         started_at: "2026-11-30T01:52:41Z".parse().expect("a time"),
         spent: Spent::default(),

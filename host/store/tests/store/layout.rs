@@ -10,7 +10,7 @@ use mst_store::{Expected, ResultsDir, RunDir, StoreError};
 
 fn expected(sha256: mst_model::Digest) -> Expected {
     let case_sha256 = transcript(&key("x", "a", 0)).case_sha256;
-    Expected { sha256, case_sha256, shard: 0, attempt: 0 }
+    Expected { sha256, case_sha256, shard: 0, attempt: 0, previous: None }
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_trial_on_another_file_system_is_adopted_too() {
 #[test]
 fn what_is_not_what_the_worker_said_is_not_adopted() {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 13] = [
+    let changes: [(&str, Change); 14] = [
         ("`report` has digest", |dir| fs::write(dir.join("report"), "forged!").expect("writes")),
         ("`report` has 1099511627776 bytes, where 7 are admitted", |dir| {
             fs::File::create(dir.join("report")).and_then(|file| file.set_len(1 << 40)).expect("makes a hole")
@@ -235,6 +235,12 @@ fn what_is_not_what_the_worker_said_is_not_adopted() {
         }),
         ("belongs to `attempt 1`, not to `attempt 0`", |dir| {
             let other = Transcript { attempt: 1, ..transcript(&key("x", "a", 0)) };
+            fs::write(dir.join("transcript.json"), serde_json::to_vec(&other).expect("writes"))
+                .expect("writes")
+        }),
+        ("belongs to `the attempt before it, sha256:", |dir| {
+            let previous = Some(mst_model::Digest::of(b"another attempt"));
+            let other = Transcript { previous, ..transcript(&key("x", "a", 0)) };
             fs::write(dir.join("transcript.json"), serde_json::to_vec(&other).expect("writes"))
                 .expect("writes")
         }),

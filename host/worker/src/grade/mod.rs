@@ -56,6 +56,8 @@ pub struct Grader {
     pub scratch: PathBuf,
     /// What the judges' commands find around them.
     pub surroundings: Surroundings,
+    /// Whether judges that broke are asked again.
+    pub retry: bool,
     /// How many trials are graded at a time.
     pub concurrency: u32,
     /// Who listens.
@@ -141,6 +143,7 @@ impl One {
         }
         if let Some(grade) = self.grader.run.grade(&self.judge.name, &self.key)?
             && grade.transcript_sha256 == transcript_sha256
+            && !(self.grader.retry && matches!(grade.result, Graded::Error(_)))
         {
             return Ok(());
         }
