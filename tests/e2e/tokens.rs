@@ -4,12 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::faults;
 use crate::support::{Eval, Running, Space, case, example, files_below, gone, need, wait_until};
 
 /// As no other texts have them, so that finding one means something.
@@ -105,10 +106,10 @@ fn token_dirs(space: &Space) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_ours).collect()
 }
 
-/// Gives all three away in every way that is kept, then waits.
+/// Gives all three away in every way that is kept, then waits. In no argument: those are looked at.
 const TELLS: &str = "cat $MST_TOKENS/from-env $MST_TOKENS/from-file; cat $MST_TOKENS/from-program >&2; \
      ls $MST_TOKENS | tr '\\n' ' '; stat -c %a $MST_TOKENS $MST_TOKENS/from-env | tr '\\n' ' '; \
-     cat $MST_TOKENS/* > all; cp $MST_TOKENS/from-env $(cat $MST_TOKENS/from-env); \
+     cat $MST_TOKENS/* > all; cat $MST_TOKENS/from-env > \"$(cat $MST_TOKENS/from-env)\"; \
      touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
 
 fn no_canary_is_found(more: &[&str]) {
@@ -116,17 +117,17 @@ fn no_canary_is_found(more: &[&str]) {
     eval.cases(["a", "b", "c", "d"].map(case)).write(&space);
     let running =
         Running::start(&space, command(&space, &[more, &["--json", "--concurrency", "2"]].concat()));
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let sampling = {
-        let over = over.clone();
+        let (over, looked) = (over.clone(), looked.clone());
         std::thread::spawn(move || {
-            let (mut found, mut looked) = (Vec::new(), 0);
+            let mut found = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 found.extend(found_in_processes());
-                looked += 1;
+                looked.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(20));
             }
-            (found, looked)
+            found
         })
     };
     let begun = || fs::read_dir(space.path("gate")).expect("lists").count();
@@ -138,11 +139,13 @@ fn no_canary_is_found(more: &[&str]) {
     let found: Vec<_> = found_below(&space).into_iter().filter(ours).collect();
     assert_eq!(found, none, "while it runs");
     assert!(!token_dirs(&space).is_empty(), "they lie somewhere");
+    let since = looked.load(Ordering::Relaxed);
+    wait_until("looks at processes", || looked.load(Ordering::Relaxed) > since + 5);
     space.write("gate/go", "");
     let output = running.end();
     over.store(true, Ordering::Relaxed);
-    let (found, looked) = sampling.join().expect("samples");
-    assert!(found.is_empty() && looked > 5, "{looked} looks: {found:#?}");
+    let found = sampling.join().expect("samples");
+    assert!(found.is_empty(), "{found:#?}");
     assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
     assert_eq!(found_below(&space), none, "at the end");
     assert_eq!(token_dirs(&space), none, "they are gone");
@@ -176,20 +179,6 @@ fn no_canary_is_found_where_they_are_used_here() {
 fn no_canary_is_found_on_machines() {
     need!(example("dir-runner"));
     no_canary_is_found(&ON_MACHINES);
-}
-
-/// The workers of this place's machines.
-fn workers(space: &Space) -> Vec<i32> {
-    let machines = space.text("machines");
-    let processes = fs::read_dir("/proc").expect("lists").flatten();
-    let worker = |process: fs::DirEntry| {
-        let arguments = fs::read(process.path().join("cmdline")).ok()?;
-        let arguments: Vec<_> = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-        let is = arguments.get(1).is_some_and(|word| word == "collect")
-            && arguments.iter().any(|word| word.contains(&machines));
-        is.then(|| process.file_name().to_str()?.parse().ok())?
-    };
-    processes.filter_map(worker).collect()
 }
 
 const WAITS: &str = "echo $$ > $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
@@ -229,14 +218,14 @@ fn a_coordinator_that_is_killed_leaves_no_token() {
 #[test]
 fn a_worker_that_is_killed_leaves_no_token() {
     need!(example("dir-runner"));
-    all_are_gone_after(Signal::KILL, &ON_MACHINES, |space, _| workers(space));
+    all_are_gone_after(Signal::KILL, &ON_MACHINES, |space, _| faults::dir::workers(space));
 }
 
 #[test]
 fn a_worker_that_is_told_to_end_leaves_no_token() {
     need!(example("dir-runner"));
     for signal in [Signal::TERM, Signal::HUP] {
-        all_are_gone_after(signal, &ON_MACHINES, |space, _| workers(space));
+        all_are_gone_after(signal, &ON_MACHINES, |space, _| faults::dir::workers(space));
     }
 }
 
@@ -245,7 +234,10 @@ fn a_source_that_fails_is_said_before_anything_is_made() {
     let (space, eval) = space("cat");
     let said = |eval: &Eval| {
         eval.write(&space);
-        let output = space.finish(command(&space, &[])).exits(105);
+        let mut command = command(&space, &[]);
+        // Its program has it too, while other tests look for theirs.
+        command.env("CANARY", "another-token");
+        let output = space.finish(command).exits(105);
         assert!(!space.path("runs").exists(), "{output}");
         assert!(!output.stderr.contains("hunter2"), "{output}");
         output.said().lines().next().expect("a line").to_owned()

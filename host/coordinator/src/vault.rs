@@ -25,6 +25,15 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// For how long a failure holds for others who ask the same.
 const STALE: Duration = Duration::from_secs(30);
 
+/// An older token is handed on where its source fails, as long as so much of its time is left.
+const LEAST: Duration = Duration::from_secs(5);
+
+/// A token that was refused is got again at most so often: who refuses may be a machine.
+const REFUSED: Duration = Duration::from_secs(5);
+
+/// How often the tokens of one answer are gone over, so that none grew old while another was got.
+const PASSES: u32 = 3;
+
 /// A shorter one can't be told from other text, and would be taken out of everything.
 const MIN_BYTES: usize = 8;
 
@@ -67,12 +76,14 @@ pub struct Vault {
 struct Kept {
     source: Source,
     /// One asks the source, the others wait and get the same.
-    last: Mutex<Option<Last>>,
+    last: Mutex<Last>,
 }
 
-enum Last {
-    Good(Good),
-    Failed { why: String, at: Instant },
+/// What came of asking: a failure does not spoil what was got before it.
+#[derive(Default)]
+struct Last {
+    good: Option<Good>,
+    failed: Option<(String, Instant)>,
 }
 
 struct Good {
@@ -90,7 +101,7 @@ impl fmt::Debug for Vault {
 impl Vault {
     /// The tokens of these sources.
     pub fn new(sources: BTreeMap<TokenId, Source>) -> Vault {
-        let kept = |(name, source)| (name, Kept { source, last: Mutex::new(None) });
+        let kept = |(name, source)| (name, Kept { source, last: Mutex::default() });
         Vault { tokens: Arc::new(sources.into_iter().map(kept).collect()) }
     }
 
@@ -103,7 +114,7 @@ impl Vault {
         for (name, kept) in self.tokens.iter().filter(|(_, kept)| kept.source.on_failure == OnFailure::End) {
             let mut last = kept.last.lock().await;
             let good = kept.ask().await.map_err(|why| format!("the token `{name}` can't be had: {why}"))?;
-            *last = Some(Last::Good(good));
+            *last = Last { good: Some(good), failed: None };
         }
         Ok(())
     }
@@ -116,41 +127,67 @@ impl Vault {
         why: Need,
         trouble: impl Fn(String),
     ) -> Result<Vec<Token>, String> {
-        let mut tokens = Vec::new();
-        for name in names {
-            let kept = self.tokens.get(name).ok_or_else(|| format!("the token `{name}` has no source"))?;
-            tokens.push(kept.get(name, why, &trouble).await?);
+        let kept = |name| self.tokens.get(name).ok_or_else(|| format!("the token `{name}` has no source"));
+        let (mut why, mut pass) = (why, 0);
+        loop {
+            pass += 1;
+            for name in names {
+                kept(name)?.renew(name, why, &trouble).await?;
+            }
+            // Once it is known that all are there, how long each is good is told as of now.
+            let mut tokens = Vec::new();
+            for name in names {
+                let last = kept(name)?.last.lock().await;
+                // An older one is there where its source fails.
+                let old_will_do = last.failed.is_some() || pass >= PASSES;
+                let good = |good: &&Good| good.is_fresh() || (old_will_do && good.has_left(Duration::ZERO));
+                tokens.extend(last.good.as_ref().filter(good).map(|good| good.token(name)));
+            }
+            if tokens.len() == names.len() {
+                return Ok(tokens);
+            }
+            why = Need::Expiring;
         }
-        Ok(tokens)
     }
 }
 
 impl Kept {
-    async fn get(&self, name: &TokenId, why: Need, trouble: &impl Fn(String)) -> Result<Token, String> {
+    /// Sees to it that there is one that is good, and as good as new where that can be had.
+    async fn renew(&self, name: &TokenId, why: Need, trouble: &impl Fn(String)) -> Result<(), String> {
         let mut last = self.last.lock().await;
-        match &*last {
+        let refused = why == Need::Connector;
+        if let Some(good) = &last.good {
             // Somebody refused it: whatever its source said of its end, it is no good.
-            Some(_) if why == Need::Connector => {}
-            // More than half of its time is left: nobody has to ask again soon.
-            Some(Last::Good(good)) if good.good_for.is_none_or(|time| good.got.elapsed() < time / 2) => {
-                return Ok(good.token(name));
+            let fresh = if refused { good.got.elapsed() < REFUSED } else { good.is_fresh() };
+            if fresh {
+                return Ok(());
             }
-            Some(Last::Failed { why, at }) if at.elapsed() < STALE => return Err(why.clone()),
-            _ => {}
+        }
+        let usable = !refused && last.good.as_ref().is_some_and(|good| good.has_left(LEAST));
+        if let Some((why, _)) = last.failed.as_ref().filter(|(_, at)| !refused && at.elapsed() < STALE) {
+            match (usable, self.source.on_failure) {
+                (true, _) => return Ok(()),
+                (false, OnFailure::End) => return Err(why.clone()),
+                (false, OnFailure::Wait) => {}
+            }
         }
         let (mut pause, mut failed) = (PAUSE.0, 0);
         loop {
             let why = match self.ask().await {
                 Ok(good) => {
-                    let token = good.token(name);
-                    *last = Some(Last::Good(good));
-                    return Ok(token);
+                    *last = Last { good: Some(good), failed: None };
+                    return Ok(());
                 }
                 Err(why) => format!("the token `{name}` can't be had: {why}"),
             };
             failed += 1;
+            if usable {
+                trouble(format!("{why}; the one from before is used as long as it is good"));
+                last.failed = Some((why, Instant::now()));
+                return Ok(());
+            }
             if self.source.on_failure == OnFailure::End && failed == ATTEMPTS {
-                *last = Some(Last::Failed { why: why.clone(), at: Instant::now() });
+                last.failed = Some((why.clone(), Instant::now()));
                 return Err(why);
             }
             trouble(format!("{why}; its source is asked again in {} s", pause.as_secs()));
@@ -180,6 +217,16 @@ impl Kept {
 }
 
 impl Good {
+    /// Whether more than half of its time is left: nobody has to ask again soon.
+    fn is_fresh(&self) -> bool {
+        self.good_for.is_none_or(|time| self.got.elapsed() < time / 2)
+    }
+
+    /// Whether more than this is left of its time.
+    fn has_left(&self, least: Duration) -> bool {
+        self.good_for.is_none_or(|time| time.saturating_sub(self.got.elapsed()) > least)
+    }
+
     fn token(&self, name: &TokenId) -> Token {
         let expires_in = self.good_for.map(|time| time.saturating_sub(self.got.elapsed()));
         let expires_in_ms = expires_in.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -283,6 +330,59 @@ mod tests {
         assert_eq!((said.len(), asked.load(Ordering::Relaxed)), (9, 10));
         assert_eq!(said[8], "the token `gateway` can't be had: out; its source is asked again in 60 s");
         vault.try_all().await.expect("who waits is not asked before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_fails_does_not_spoil_what_is_still_good() {
+        for on_failure in [OnFailure::End, OnFailure::Wait] {
+            let mut script = vec![Ok(fetched("gateway-0", Some(310)))];
+            script.extend(vec![Err("out".to_owned()); 4]);
+            let (vault, asked) = vault(script, on_failure, 0);
+            get(&vault, Need::Start).await.expect("there is one");
+            sleep(Duration::from_secs(200)).await;
+            let old = Ok(("gateway-0".to_owned(), Some(100_000)));
+            assert_eq!(get(&vault, Need::Expiring).await, old);
+            // A source that just failed is not asked by each shard in turn.
+            assert_eq!(get(&vault, Need::Expiring).await, old);
+            assert_eq!(asked.load(Ordering::Relaxed), 2);
+            sleep(STALE).await;
+            assert_eq!(get(&vault, Need::Expiring).await, Ok(("gateway-0".to_owned(), Some(70_000))));
+            sleep(Duration::from_secs(67)).await;
+            // So little is left that the next one is waited for.
+            assert_eq!(get(&vault, Need::Expiring).await.expect("in the end").0, "gateway-5");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn none_ends_while_another_is_got() {
+        let source = |first, on_failure| {
+            let source = Scripted { asked: Arc::default(), first, takes: Duration::ZERO };
+            Source { source: Box::new(source), timeout: Duration::from_secs(20), on_failure }
+        };
+        let slow = vec![Err("out".to_owned()); 10];
+        let names: BTreeSet<TokenId> = ["a", "b"].map(|name| name.parse().expect("a name")).into();
+        let mut names_of = names.iter().cloned();
+        let (a, b) = (names_of.next().expect("a"), names_of.next().expect("b"));
+        let vault = Vault::new(BTreeMap::from([
+            (a, source(Vec::new(), OnFailure::End)),
+            (b, source(slow, OnFailure::Wait)),
+        ]));
+        let began = Instant::now();
+        let tokens = vault.get(&names, Need::Start, |_| {}).await.expect("both");
+        assert!(began.elapsed() > Duration::from_secs(290), "the first one has ended meanwhile");
+        let told: Vec<_> = tokens.iter().map(|token| (token.value.reveal(), token.expires_in_ms)).collect();
+        assert_eq!(told, [("gateway-1", Some(290_000)), ("gateway-10", Some(290_000))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_refuses_at_every_turn_does_not_wear_the_source_out() {
+        let (vault, asked) = vault(Vec::new(), OnFailure::End, 0);
+        for _ in 0..100 {
+            get(&vault, Need::Connector).await.expect("there is one");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        sleep(REFUSED).await;
+        assert_eq!(get(&vault, Need::Connector).await.expect("another").0, "gateway-1");
     }
 
     #[tokio::test(start_paused = true)]

@@ -163,7 +163,7 @@ fn processes(space: &Space) -> Vec<i32> {
     processes_with(|argv| argv.iter().any(|arg| arg.contains(&root)))
 }
 
-fn workers(space: &Space) -> Vec<i32> {
+pub(crate) fn workers(space: &Space) -> Vec<i32> {
     let root = space.dir().to_str().expect("UTF-8").to_owned();
     let mut workers = processes_with(|argv| {
         argv.get(1).is_some_and(|arg| arg == "collect") && argv.iter().any(|arg| arg.contains(&root))

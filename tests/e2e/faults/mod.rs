@@ -5,7 +5,7 @@
 //! `MST_FAULT_SEEDS=300` runs so many seeds, `MST_FAULT_SEED=17` that one alone. A seed has the
 //! same faults each time, each after as many lines of mst's; what it meets there is the machine's.
 
-mod dir;
+pub(crate) mod dir;
 mod docker;
 mod stage;
 

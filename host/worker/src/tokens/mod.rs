@@ -23,6 +23,9 @@ pub(crate) use scrub::Scrubber;
 /// least, and at the most.
 const AHEAD: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
+/// How soon a token is asked for again at the least, however short its time is.
+const SOONEST: Duration = Duration::from_secs(1);
+
 /// What was given of one token.
 #[derive(Debug, Clone, Copy)]
 struct Given {
@@ -30,6 +33,8 @@ struct Given {
     ask_at: Option<Instant>,
     /// Until when it is good.
     good_until: Option<Instant>,
+    /// It has ended and was removed.
+    ended: bool,
 }
 
 /// The tokens of a shard's clients.
@@ -89,8 +94,9 @@ impl Tokens {
             given.insert(
                 name.clone(),
                 Given {
-                    ask_at: life.map(|life| now + life.saturating_sub(ahead(life))),
+                    ask_at: life.map(|life| now + life.saturating_sub(ahead(life)).max(SOONEST)),
                     good_until: life.map(|life| now + life),
+                    ended: false,
                 },
             );
             let mut values = locked(&self.values);
@@ -112,13 +118,13 @@ impl Tokens {
 
     /// When the next token ends that is still good.
     pub(crate) fn ends_at(&self) -> Option<Instant> {
-        self.given.borrow().values().filter_map(|given| given.good_until).min()
+        self.given.borrow().values().filter(|given| !given.ended).filter_map(|given| given.good_until).min()
     }
 
     /// Removes what has ended: a client that finds nothing knows more than one that is refused.
     pub(crate) fn forget_ended(&self) -> Result<(), PlaceError> {
         let now = Instant::now();
-        let ended = |given: &Given| given.good_until.is_some_and(|until| until <= now);
+        let ended = |given: &Given| !given.ended && given.good_until.is_some_and(|until| until <= now);
         let names: Vec<TokenId> = self
             .given
             .borrow()
@@ -135,7 +141,14 @@ impl Tokens {
                 }
             }
         }
-        self.given.send_modify(|given| given.retain(|name, _| !names.contains(name)));
+        // It is due: whatever else was asked for meanwhile, it comes next.
+        self.given.send_modify(|given| {
+            for name in &names {
+                if let Some(given) = given.get_mut(name) {
+                    (given.ended, given.ask_at) = (true, Some(now));
+                }
+            }
+        });
         Ok(())
     }
 
@@ -145,7 +158,7 @@ impl Tokens {
         let mut given = self.given.subscribe();
         let good = |given: &BTreeMap<TokenId, Given>| {
             let now = Instant::now();
-            let good = |given: &Given| given.good_until.is_none_or(|until| until > now);
+            let good = |given: &Given| !given.ended && given.good_until.is_none_or(|until| until > now);
             names.iter().all(|name| given.get(name).is_some_and(good))
         };
         // It closes only with the worker.
@@ -160,5 +173,42 @@ impl Tokens {
     /// Removes all of them.
     pub(crate) fn remove(&self) -> Result<(), PlaceError> {
         locked(&self.dir).take().map_or(Ok(()), TokenDir::remove)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ended_while_another_was_waited_for_is_asked_for_next() {
+        let root = tempfile::tempdir().expect("made");
+        let dir = TokenDir::make(&[root.path().to_owned()], "run-0", true).expect("made");
+        let variant: VariantId = "v".parse().expect("a name");
+        let [a, b]: [TokenId; 2] = ["a", "b"].map(|name| name.parse().expect("a name"));
+        let tokens =
+            Tokens::new(BTreeMap::from([(variant.clone(), BTreeSet::from([a.clone(), b.clone()]))]), dir);
+        let token = |name: &TokenId, secs: Option<u64>| Token {
+            name: name.clone(),
+            value: Secret::new("a-value-of-a-token".to_owned()),
+            expires_in_ms: secs.map(|secs| secs * 1000),
+        };
+        tokens.take(vec![token(&a, Some(60)), token(&b, Some(300))]).expect("taken");
+        tokio::time::timeout(Duration::from_secs(1), tokens.good(&variant)).await.expect("both are good");
+        // `a` is asked for, and comes only when `b` has ended.
+        tokio::time::sleep_until(tokens.ends_at().expect("an end")).await;
+        tokens.forget_ended().expect("removed");
+        tokio::time::sleep_until(tokens.ends_at().expect("another end")).await;
+        tokens.forget_ended().expect("removed");
+        assert_eq!(tokens.ends_at(), None, "nothing is left to end");
+        tokens.take(vec![token(&a, None)]).expect("taken");
+        let (at, due) = tokens.next().expect("one is due");
+        assert_eq!((at <= Instant::now(), due), (true, BTreeSet::from([b.clone()])));
+        let good = tokio::time::timeout(Duration::from_secs(60), tokens.good(&variant)).await;
+        assert!(good.is_err(), "one is missing");
+        // However short its time, it is not asked for at once.
+        tokens.take(vec![token(&b, Some(4))]).expect("taken");
+        assert!(tokens.next().expect("one is due").0 > Instant::now());
+        tokens.good(&variant).await;
     }
 }
