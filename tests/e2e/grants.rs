@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, need, python, wasm};
+use crate::support::{Eval, Output, Space, case, need, python, wasm};
 
 /// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
 fn plugin(version: &str, more: Value) -> Vec<u8> {
@@ -154,6 +154,38 @@ fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
     ");
     // What needs no answer asks none.
     assert!(!answer("").exits(0).stdout.contains("grant "));
+}
+
+#[test]
+fn what_was_not_granted_is_denied_in_the_run_with_the_command_that_grants_it() {
+    let space = space(asking());
+    Eval::new()
+        .cases(["a", "b", "c"].map(case))
+        .judges(json!([{"id": "check", "plugin": "acme/judge/check", "options": {"command": ["true"]}}]))
+        .write(&space);
+    mst(&space, "plugin add check.wasm --grant none").exits(0);
+    let denied = mst(&space, "run eval.yaml").exits(106);
+    insta::assert_snapshot!(denied.stdout, @r#"
+
+    [RUN]
+    3 cases, 3 trials, complete
+
+     variant  judge  passed  failed  instrument errors  missing  pass rate
+     v        check       0       0                  3        0          –
+
+    instrument errors:
+         3 × check: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted; `mst plugin grant acme/judge/check workspace:check` would grant it
+             first at a v #0
+    "#);
+    let grant = "plugin grant acme/judge/check workspace:check";
+    // However many trials met it, and once revoked as if it had never been.
+    assert_eq!(denied.stdout.matches(&format!("`mst {grant}`")).count(), 1, "{denied}");
+    mst(&space, grant).exits(0);
+    mst(&space, "run eval.yaml").exits(0);
+    mst(&space, "plugin revoke acme/judge/check workspace:check").exits(0);
+    let revoked = mst(&space, "run eval.yaml").exits(106);
+    assert_eq!(revoked.stdout, denied.stdout);
+    assert_eq!(revoked.stdout.matches(&format!("`mst {grant}`")).count(), 1, "{revoked}");
 }
 
 #[test]
