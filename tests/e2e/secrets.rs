@@ -1,10 +1,12 @@
-//! A value that a client gets through `pass_env` is nowhere else.
+//! A value that a client gets through `pass_env`, or a plugin's program as its secret, is nowhere else.
 
 use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Eval, Running, Space, case, files_below, wait_until};
+use crate::support::{
+    Eval, Output, Running, Space, case, example, files_below, need, sha256, wait_until, wasm,
+};
 
 /// As no other text has it, so that finding it means something.
 const VALUE: &str = "tok_5e3a91c7b2d84f60";
@@ -81,4 +83,104 @@ fn it_is_in_no_error_either() {
     let output = space.finish(command).exits(106);
     assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
     assert_eq!(found_below(&space.path("runs")).len(), 0);
+}
+
+/// The runner of directories with a secret in the environment of the templates that make a machine and
+/// start a worker. Both make sure that they have it, say it, and go on with `then`.
+fn with_a_secret(create: &str, exec: &str) -> Option<Space> {
+    let bytes = fs::read(example("dir-runner")?).expect("reads");
+    let mut manifest = wasm::manifest(&bytes);
+    manifest["secret"] = json!([{"name": "token", "about": "For tests."}]);
+    let digest = sha256(VALUE.as_bytes());
+    let digest = digest.trim_start_matches("sha256:");
+    let say =
+        format!("printf %s \"$TOKEN\" | sha256sum | grep -q {digest} || exit 7; echo \"it is $TOKEN\" >&2; ");
+    for template in manifest["exec"].as_array_mut().expect("templates") {
+        match template["id"].as_str() {
+            Some("create") => {
+                let made = ["{option(base)}/{machine}", "{option(base)}/{machine}/run-{run}"];
+                let script = format!("{say}echo \"$TOKEN\"; {create}");
+                template["argv"] = json!(["/bin/sh", "-c", script, "sh", made[0], made[1]]);
+            }
+            Some("exec") => template["argv"] = json!(["/bin/sh", "-c", format!("{say}{exec}")]),
+            _ => continue,
+        }
+        template["env"] = json!(["TOKEN={{secret:token}}"]);
+    }
+    let space = Space::new();
+    fs::create_dir(space.path("machines")).expect("made");
+    space.write("runner.wasm", wasm::with_manifest(&bytes, &manifest));
+    let bind = ["plugin", "add", "runner.wasm", "--grant", "all", "--bind", "secret:token=env:ACME_TOKEN"];
+    space.mst(bind).exits(0);
+    Some(space)
+}
+
+const MAKE: &str = "exec mkdir -m 700 -- \"$1\" \"$2\"";
+const RUN: [&str; 6] =
+    ["run", "eval.yaml", "--runner", "example/runner/dir", "--runner-option", "base=machines"];
+
+fn run_with_the_value(space: &Space) -> Output {
+    let mut command = space.command(RUN);
+    command.env("ACME_TOKEN", VALUE);
+    let output = space.finish(command);
+    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
+    output
+}
+
+#[test]
+fn a_plugins_program_has_its_secret_and_nothing_else_does() {
+    let space = need!(with_a_secret(MAKE, "exec {command:shell}"));
+    fs::create_dir(space.path("gate")).expect("made");
+    Eval::new()
+        .client("env > environment; touch $GATE/begun; while ! test -e $GATE/go; do sleep 0.02; done; cat")
+        .set("client.env", json!({"GATE": space.text("gate")}))
+        .write(&space);
+    let mut command = space.command(RUN);
+    command.env("ACME_TOKEN", VALUE);
+    let running = Running::start(&space, command);
+    wait_until("the trial", || space.path("gate/begun").exists());
+    let root = space.dir().parent().expect("a root").to_owned();
+    assert_eq!(found_below(&root), [""; 0].map(std::path::PathBuf::from), "while it runs");
+    assert_eq!(found_in_arguments(), [""; 0]);
+    space.write("gate/go", "");
+    let output = running.end().exits(0);
+    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert_eq!(found_below(&root), [""; 0].map(std::path::PathBuf::from));
+    // The audit says that it was handed out, and to which command.
+    let run = space.run();
+    let audit = fs::read_to_string(run.dir().join("audit.jsonl")).expect("an audit");
+    assert!(audit.contains("secret(\\\"token\\\" in \\\"create\\\")"), "{audit}");
+    assert!(
+        fs::read_to_string(run.dir().join("trials/a/v/0/files/environment"))
+            .is_ok_and(|said| !said.is_empty())
+    );
+    space.assert_tidy();
+}
+
+#[test]
+fn what_a_program_with_a_secret_says_is_told_without_it() {
+    for (create, exec) in [("exit 3", "exec {command:shell}"), (MAKE, "exit 9")] {
+        let space = need!(with_a_secret(create, exec));
+        Eval::new().client("cat").write(&space);
+        let output = run_with_the_value(&space).exits(105);
+        assert!(output.stderr.contains(&format!("it is {}", "*".repeat(VALUE.len()))), "{output}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_not_there_is_told_by_its_source() {
+    let space = need!(with_a_secret(MAKE, "exec {command:shell}"));
+    Eval::new().client("cat").write(&space);
+    let output = space.mst(RUN).exits(105);
+    assert!(
+        output.stderr.contains("the secret `token` can't be had: the variable `ACME_TOKEN` is not set"),
+        "{output}"
+    );
+    // Granted and taken back.
+    space.mst(["plugin", "revoke", "example/runner/dir", "secret:token"]).exits(0);
+    let denied = run_with_the_value(&space).exits(105);
+    let (_, error) = denied.stderr.split_once("error: ").expect("an error");
+    let grants = "`mst plugin grant example/runner/dir secret:token` would grant it";
+    assert_eq!(error.matches(grants).count(), 1, "{denied}");
 }
