@@ -84,3 +84,28 @@ fn results_that_do_not_come_back_are_missing_and_nothing_is_invented() {
         assert_nothing_left(&space);
     }
 }
+
+#[test]
+fn a_child_that_was_ended_is_no_worker() {
+    let space = Space::new();
+    let output = need!(run(&space, "ended-child", "1")).exits(105);
+    assert!(output.stderr.contains("  - shard 0: its worker failed: signal 9 ended it"), "{output}");
+    assert!(!space.path("runs").exists());
+    assert_eq!(fs::read_dir(space.path("shards")).expect("lists").count(), 0);
+    space.assert_tidy();
+}
+
+#[test]
+fn a_handle_that_the_host_never_gave_out_ends_the_call() {
+    for behaviour in ["forged-child", "forged-directory"] {
+        let space = Space::new();
+        let output = need!(run(&space, behaviour, "1")).exits(105);
+        assert!(
+            output.stderr.contains("`test/runner/shard` crashed in `run-shard`: unknown handle index 4242"),
+            "{output}"
+        );
+        assert!(!space.path("runs").exists());
+        assert_eq!(fs::read_dir(space.path("shards")).expect("lists").count(), 0);
+        space.assert_tidy();
+    }
+}

@@ -7,7 +7,7 @@ mod bindings {
 
 use bindings::exports::mst::plugin::whole_shard::{Ending, Error, Guest};
 use bindings::mst::plugin::commands::ExitStatus;
-use bindings::mst::plugin::process::{self, Slot, Value};
+use bindings::mst::plugin::process::{self, Child, Directory, Slot, Value};
 use bindings::mst::plugin::shard::Shard;
 
 struct Shards;
@@ -26,6 +26,17 @@ fn run(template: &str, slots: &[Slot<'_>]) -> Result<String, Error> {
             Err(Error::Failed(format!("`{template}`: {status:?}: {stderr}")))
         }
     }
+}
+
+/// Hands the host a number that it never gave out.
+fn forged(behaviour: &str, shard: &Shard) -> Result<Ending, Error> {
+    const NUMBER: u32 = 4242;
+    if behaviour == "forged-child" {
+        return shard.attach(unsafe { Child::from_handle(NUMBER) });
+    }
+    let directory = unsafe { Directory::from_handle(NUMBER) };
+    run("copy-in", &[Slot { name: "source".to_owned(), value: Value::Directory(&directory) }])?;
+    Err(Error::Failed("it was taken".to_owned()))
 }
 
 impl Guest for Shards {
@@ -53,6 +64,15 @@ impl Guest for Shards {
         let start = || {
             process::start("worker", &[Slot { name: "command".to_owned(), value: Value::Command(&worker) }])
         };
+        if behaviour == "ended-child" {
+            let child = start()?;
+            child.kill();
+            child.kill();
+            return shard.attach(child);
+        }
+        if behaviour == "forged-child" || behaviour == "forged-directory" {
+            return forged(&behaviour, shard);
+        }
         let ending = shard.attach(start()?)?;
         if behaviour == "twice" {
             shard.attach(start()?)?;
