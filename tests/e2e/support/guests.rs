@@ -16,10 +16,12 @@ pub(crate) fn guest(name: &'static str) -> Option<&'static Path> {
     static JUDGE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static DATASET: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static SHARD: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static WEB: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = match name {
         "judge" => &JUDGE,
         "dataset" => &DATASET,
         "shard" => &SHARD,
+        "web" => &WEB,
         _ => panic!("no guest `{name}`"),
     };
     found(built.get_or_init(|| build(&guests_dir(), name)))

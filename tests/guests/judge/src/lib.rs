@@ -3,6 +3,7 @@
 //! The option `behaviour` names it. What a behaviour could find out stands in the verdict's
 //! reason, for a test to look at.
 
+mod dir;
 mod exhaust;
 mod reach;
 mod talk;
@@ -77,6 +78,8 @@ impl Judge for Hostile {
             "stdin-not-admitted" => Ok(reach::run("echo-stdin", &[], Some("input"))),
             "sleep-in-host-call" => Ok(reach::run("sleep", &[], None)),
             "fs-escape" => Ok(reach::files()),
+            "dir" => Ok(dir::attempts()),
+            "dir-race" => Ok(dir::race(count(1000))),
             "env-dump" => Ok(reach::environment()),
             "state" => Ok(reach::state()),
             "echo-evidence" => reach::evidence(trial),
