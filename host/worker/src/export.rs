@@ -89,6 +89,18 @@ pub(crate) fn export(
     Ok(exported)
 }
 
+/// Removes the directories above `file`, which was removed, that hold nothing any more, as far as
+/// `root`, which stays. Their names may be what must not be kept.
+pub(crate) fn remove_emptied(file: &Path, root: &Path) {
+    let above = file.ancestors().skip(1).take_while(|dir| *dir != root);
+    for dir in above {
+        // One that holds something stays, and so do those above it.
+        if fs::remove_dir(dir).is_err() {
+            break;
+        }
+    }
+}
+
 /// Without waiting: to open a FIFO that nobody writes to would take for ever.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
@@ -246,6 +258,7 @@ impl Keeper<'_> {
             Err(error) => format!("it can't be read: {error}"),
         };
         fs::remove_file(&to).map_err(staging)?;
+        remove_emptied(&to, self.into);
         self.omit(&path, why);
         Ok(())
     }

@@ -12,7 +12,7 @@ use mst_model::{Digest, TokenId};
 use mst_process::Stream;
 use mst_protocol::Secret;
 
-use crate::export::Exported;
+use crate::export::{Exported, remove_emptied};
 
 /// A shorter beginning of a value is no part of one that anybody can know.
 const MIN_PART: usize = 4;
@@ -60,6 +60,8 @@ impl Scrubber {
             let path = dir.join(&file.path);
             if let Some(clean) = named(&file.path) {
                 fs::remove_file(&path)?;
+                // It may stand in a directory's name, which is to go with its last file.
+                remove_emptied(&path, dir);
                 let why = "a token stands in its name".to_owned();
                 exported.omitted.push(Omitted { path: clean, why });
                 continue;
@@ -170,6 +172,7 @@ mod tests {
     #[test]
     fn files_are_rewritten_and_those_that_are_called_so_left_out() {
         let dir = tempfile::tempdir().expect("made");
+        fs::create_dir_all(dir.path().join("c/hunter2-secret/d")).expect("made");
         let file = |path: &str, text: &str| {
             fs::write(dir.path().join(path), text).expect("written");
             mst_model::transcript::FileEntry {
@@ -180,7 +183,13 @@ mod tests {
             }
         };
         let mut exported = Exported {
-            files: vec![file("a", "hunter2-secret\n"), file("b", "plain"), file("hunter2-secret", "")],
+            files: vec![
+                file("a", "hunter2-secret\n"),
+                file("b", "plain"),
+                file("hunter2-secret", ""),
+                file("c/hunter2-secret/d/one", ""),
+                file("c/hunter2-secret/d/two", ""),
+            ],
             omitted: Vec::new(),
         };
         let mut scrubbed = Vec::new();
@@ -189,7 +198,11 @@ mod tests {
         assert_eq!(exported.files[0], file("a", "[token a]\n"));
         assert_eq!(exported.files.len(), 2);
         assert_eq!(exported.omitted[0].path, "[token a]");
-        assert!(!dir.path().join("hunter2-secret").exists());
+        assert_eq!(exported.omitted[2].path, "c/[token a]/d/two");
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("reads").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["a", "b"], "no directory is called so either");
         assert_eq!((scrubbed.len(), scrubbed[0].entry.as_str()), (1, "files/a"));
     }
 }
