@@ -455,6 +455,7 @@ impl One {
                 () = self.shared.stop.cancelled() => return Ok(false),
                 () = self.shared.kill.cancelled() => return Ok(false),
             }
+            tokens.put_back(&planned.variant)?;
         }
         let deadline = self.runner.client_deadline(case);
         locked(&self.shared.in_flight).insert(trial.clone(), (Instant::now(), deadline.as_millis() as u64));

@@ -81,8 +81,10 @@ impl Tokens {
     pub(crate) fn take(&self, tokens: Vec<Token>) -> Result<(), PlaceError> {
         let now = Instant::now();
         let mut given = BTreeMap::new();
+        // Held to the end, so that nobody puts an older value back meanwhile.
+        let place = locked(&self.dir);
         for Token { name, value, expires_in_ms } in tokens {
-            if let Some(dir) = &*locked(&self.dir) {
+            if let Some(dir) = &*place {
                 for (variant, names) in &self.needs {
                     if names.contains(&name) {
                         dir.write(variant, &name, &value)?;
@@ -99,11 +101,12 @@ impl Tokens {
                     ended: false,
                 },
             );
+            // The last of a name is the one that is good.
             let mut values = locked(&self.values);
-            if !values.iter().any(|(known, old)| *known == name && *old == value) {
-                values.push((name, value));
-            }
+            values.retain(|(known, old)| *known != name || *old != value);
+            values.push((name, value));
         }
+        drop(place);
         self.given.send_modify(|all| all.extend(given));
         Ok(())
     }
@@ -165,6 +168,29 @@ impl Tokens {
         let _ = given.wait_for(good).await;
     }
 
+    /// Puts back what a client took away of a variant's tokens: one that tidies up is not to take
+    /// them from the trials after it.
+    pub(crate) fn put_back(&self, variant: &VariantId) -> Result<(), PlaceError> {
+        let Some(names) = self.needs.get(variant) else { return Ok(()) };
+        let dir = locked(&self.dir);
+        let Some(dir) = &*dir else { return Ok(()) };
+        let (values, given, now) = (locked(&self.values), self.given.borrow(), Instant::now());
+        let good = |name: &&TokenId| {
+            given
+                .get(*name)
+                .is_some_and(|given| !given.ended && given.good_until.is_none_or(|until| until > now))
+        };
+        for name in names.iter().filter(good) {
+            let value = values.iter().rev().find(|(known, _)| known == name);
+            if let Some((_, value)) = value
+                && !dir.holds(variant, name, value)
+            {
+                dir.write(variant, name, value)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What takes them out of what is kept.
     pub(crate) fn scrubber(&self) -> Scrubber {
         Scrubber::new(locked(&self.values).clone())
@@ -183,7 +209,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_ended_while_another_was_waited_for_is_asked_for_next() {
         let root = tempfile::tempdir().expect("made");
-        let dir = TokenDir::make(&[root.path().to_owned()], "run-0", true).expect("made");
+        let dir = TokenDir::make(&[root.path().join("tokens")], "run-0", true).expect("made");
         let variant: VariantId = "v".parse().expect("a name");
         let [a, b]: [TokenId; 2] = ["a", "b"].map(|name| name.parse().expect("a name"));
         let tokens =
@@ -210,5 +236,34 @@ mod tests {
         tokens.take(vec![token(&b, Some(4))]).expect("taken");
         assert!(tokens.next().expect("one is due").0 > Instant::now());
         tokens.good(&variant).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_took_away_is_put_back_as_long_as_it_is_good() {
+        let root = tempfile::tempdir().expect("made");
+        let dir = TokenDir::make(&[root.path().join("tokens")], "run-0", true).expect("made");
+        let variant: VariantId = "v".parse().expect("a name");
+        let [lasting, ending]: [TokenId; 2] = ["lasting", "ending"].map(|name| name.parse().expect("a name"));
+        let needs = [(variant.clone(), [lasting.clone(), ending.clone()].into())].into();
+        let tokens = Tokens::new(needs, dir);
+        let give = |name: &TokenId, value: &str, expires_in_ms| {
+            let value = Secret::new(value.to_owned());
+            tokens.take(vec![Token { name: name.clone(), value, expires_in_ms }]).expect("taken");
+        };
+        for value in ["first", "second", "first"] {
+            give(&lasting, value, None);
+        }
+        give(&ending, "short", Some(40));
+        let own = tokens.dir_of(&variant).expect("needs some");
+        std::fs::remove_dir_all(&own).expect("removed");
+        tokens.put_back(&variant).expect("puts back");
+        let read = |name: &TokenId| std::fs::read_to_string(own.join(name.as_str())).ok();
+        assert_eq!((read(&lasting).as_deref(), read(&ending).as_deref()), (Some("first"), Some("short")));
+        std::fs::remove_dir_all(&own).expect("removed");
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        tokens.put_back(&variant).expect("puts back");
+        assert_eq!((read(&lasting).as_deref(), read(&ending)), (Some("first"), None));
+        // What a client has seen is taken out of what is kept, old values too.
+        assert_eq!(locked(&tokens.values).len(), 3);
     }
 }

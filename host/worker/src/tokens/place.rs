@@ -42,15 +42,20 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PlaceErr
 #[derive(Debug)]
 pub(crate) struct TokenDir {
     path: PathBuf,
+    /// Held as long as this process lives: who can take it has found what nobody needs any more.
+    _lock: File,
     /// Waits for this process's end.
     watcher: Option<Child>,
 }
+
+/// In a directory of tokens, the file that its worker holds. No variant's name begins with a dot.
+const LOCK: &str = ".lock";
 
 /// Removes a directory as soon as nobody holds its stdin open any more.
 const WATCHER: &str = r#"trap "" HUP INT TERM; cat >/dev/null; rm -rf -- "$1""#;
 
 impl TokenDir {
-    /// A directory called `name` in the first of `places` that is fit for secrets: it can be made, it
+    /// A directory called `name-…`, and as no other is, in the first of `places` that is fit for secrets: it can be made, it
     /// is this user's alone, and it lies in memory, unless `on_disk`.
     pub(crate) fn make(places: &[PathBuf], name: &str, on_disk: bool) -> Result<TokenDir, PlaceError> {
         let mut tried = Vec::new();
@@ -67,17 +72,17 @@ impl TokenDir {
     }
 
     fn within(place: &Path, name: &str) -> Result<TokenDir, PlaceError> {
-        let path = place.join(name);
-        // Of a worker of the same shard that nobody could clean up after.
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &path)(error));
-            }
-            _ => {}
-        }
-        DirBuilder::new().mode(0o700).create(&path).map_err(failed("make", &path))?;
+        sweep(place);
+        // Another worker of the shard may still be at its end, or what watches over it: neither is to
+        // find this one's tokens by their own name.
+        let made = tempfile::Builder::new()
+            .prefix(&format!("{name}-"))
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir_in(place);
+        let made = made.map_err(failed("make a directory in", place))?;
+        let lock = hold(made.path()).map_err(failed("lock", made.path()))?;
         // From here on it is removed, whatever fails.
-        let mut dir = TokenDir { path, watcher: None };
+        let mut dir = TokenDir { path: made.keep(), _lock: lock, watcher: None };
         let mut watcher = Command::new("/bin/sh");
         watcher.args(["-c", WATCHER, "sh"]).arg(&dir.path).env_clear().env("PATH", "/usr/bin:/bin");
         // A group of its own: what ends the worker's does not end it.
@@ -100,27 +105,48 @@ impl TokenDir {
         value: &Secret,
     ) -> Result<(), PlaceError> {
         let dir = self.path.join(variant.as_str());
-        if !dir.is_dir() {
-            DirBuilder::new().mode(0o700).create(&dir).map_err(failed("make", &dir))?;
-        }
+        // Clients can write here: what one has put in a token's place, or in its directory's, is
+        // neither followed nor in the way.
+        let fresh = || -> io::Result<()> {
+            match fs::symlink_metadata(&dir) {
+                Ok(meta) if meta.is_dir() => fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)),
+                _ => {
+                    clear(&dir)?;
+                    DirBuilder::new().recursive(true).mode(0o700).create(&dir)
+                }
+            }
+        };
+        fresh().map_err(failed("make", &dir))?;
         // No token's name begins with a dot.
         let (new, path) = (dir.join(format!(".{name}")), dir.join(name.as_str()));
         let write = || -> io::Result<()> {
-            let mut file: File =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            clear(&new)?;
+            let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             file.write_all(value.reveal().as_bytes())?;
+            if path.is_dir() {
+                clear(&path)?;
+            }
             fs::rename(&new, &path)
         };
         write().map_err(failed("write", &path))
     }
 
+    /// Whether a token lies in its place, as it was put there.
+    pub(crate) fn holds(&self, variant: &VariantId, name: &TokenId, value: &Secret) -> bool {
+        let dir = self.path.join(variant.as_str());
+        let path = dir.join(name.as_str());
+        let value = value.reveal().as_bytes();
+        // Looked at before it is read: it may be a pipe by now, or as long as a disk.
+        fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_dir())
+            && fs::symlink_metadata(&path)
+                .is_ok_and(|meta| meta.is_file() && meta.len() == value.len() as u64)
+            && fs::read(&path).is_ok_and(|bytes| bytes == value)
+    }
+
     /// Removes a token.
     pub(crate) fn remove_one(&self, variant: &VariantId, name: &TokenId) -> Result<(), PlaceError> {
         let path = self.path.join(variant.as_str()).join(name.as_str());
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
-            _ => Ok(()),
-        }
+        clear(&path).map_err(failed("remove", &path))
     }
 
     /// Removes it.
@@ -149,6 +175,42 @@ impl Drop for TokenDir {
     }
 }
 
+/// Removes whatever is there, and nothing that it leads to.
+fn clear(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the lock of a directory of tokens.
+fn hold(dir: &Path) -> io::Result<File> {
+    // It gets its name only when it is held: a lock that can be taken is nobody's.
+    let unnamed = dir.join(".new");
+    let lock = File::create_new(&unnamed)?;
+    lock.lock()?;
+    fs::rename(unnamed, dir.join(LOCK))?;
+    Ok(lock)
+}
+
+/// Removes what workers left that are gone, and what watched over them. What can't be removed stays:
+/// it keeps no other worker from its work.
+fn sweep(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let dir = entry.path();
+        let left = entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && File::open(dir.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if left {
+            let _ = fs::remove_dir_all(&dir);
+        }
+    }
+}
+
 /// Makes `place` where it is not there, and says what makes it unfit for secrets.
 fn fit(place: &Path, on_disk: bool) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(place);
@@ -160,9 +222,9 @@ fn fit(place: &Path, on_disk: bool) -> Result<(), String> {
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Err("belongs to somebody else".to_owned());
     }
+    // One that was there is somebody's, who may have meant it so: `/run` is not ours to close.
     if meta.mode() & 0o077 != 0 {
-        let alone = fs::set_permissions(place, fs::Permissions::from_mode(0o700));
-        alone.map_err(|error| format!("is open to others: {error}"))?;
+        return Err("is open to others (its mode is to be 0700)".to_owned());
     }
     if !on_disk && !in_memory(place).map_err(|error| format!("can't be looked at: {error}"))? {
         return Err("lies on a disk".to_owned());
@@ -204,14 +266,14 @@ mod tests {
         let (variant, name, value) = names();
         dir.write(&variant, &name, &value).expect("written");
         dir.write(&variant, &name, &value).expect("written again");
-        let file = place.join("run-0/v/gateway");
+        let own = dir.path().to_owned();
+        assert_eq!(own.parent(), Some(&*place));
+        let file = own.join("v/gateway");
         assert_eq!(fs::read_to_string(&file).expect("reads"), "a-value-of-a-token");
-        for (path, mode) in
-            [(&place, 0o700), (&place.join("run-0"), 0o700), (&place.join("run-0/v"), 0o700), (&file, 0o600)]
-        {
+        for (path, mode) in [(&place, 0o700), (&own, 0o700), (&own.join("v"), 0o700), (&file, 0o600)] {
             assert_eq!(fs::metadata(path).expect("is there").mode() & 0o777, mode, "{}", path.display());
         }
-        assert_eq!(fs::read_dir(place.join("run-0/v")).expect("lists").count(), 1);
+        assert_eq!(fs::read_dir(own.join("v")).expect("lists").count(), 1);
         dir.remove_one(&variant, &name).expect("removed");
         dir.remove_one(&variant, &name).expect("is gone");
         dir.write(&variant, &name, &value).expect("written");
@@ -221,15 +283,87 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_is_open_to_others_is_closed_and_what_a_dead_worker_left_is_removed() {
+    fn what_is_open_to_others_stays_so_and_holds_no_token() {
         let root = tempfile::tempdir_in("/dev/shm").expect("made");
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("set");
-        fs::create_dir_all(root.path().join("run-0/v")).expect("made");
-        fs::write(root.path().join("run-0/v/old"), "an old token").expect("written");
-        let dir = TokenDir::make(&[root.path().to_owned()], "run-0", false).expect("made");
-        assert_eq!(fs::metadata(root.path()).expect("is there").mode() & 0o777, 0o700);
-        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 0);
-        dir.remove().expect("removed");
+        let (open, closed) = (root.path().to_owned(), root.path().join("closed"));
+        let dir = TokenDir::make(&[open.clone(), closed.clone()], "run-0", false).expect("made");
+        assert_eq!(dir.path().parent(), Some(&*closed));
+        assert_eq!(fs::metadata(&open).expect("is there").mode() & 0o777, 0o755);
+        let error = TokenDir::make(&[open.clone()], "run-0", false).expect_err("is open");
+        let says = format!("`{}` is open to others (its mode is to be 0700)", open.display());
+        assert!(error.to_string().ends_with(&says), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_workers_tokens_are_safe_from_the_end_of_another_of_the_same_shard() {
+        let root = tempfile::tempdir_in("/dev/shm").expect("made");
+        let make = || TokenDir::make(&[root.path().join("tokens")], "run-0", false).expect("made");
+        let (variant, name, value) = names();
+        let one = make();
+        one.write(&variant, &name, &value).expect("written");
+        let mut other = make();
+        other.write(&variant, &name, &value).expect("written");
+        assert!(one.holds(&variant, &name, &value), "the second has left it alone");
+        drop(one);
+        assert!(other.holds(&variant, &name, &value), "and so has the end of the first");
+        // As where it is killed, and what watches over it, too.
+        let left = other.path().to_owned();
+        let mut watcher = other.watcher.take().expect("is there");
+        watcher.kill().expect("killed");
+        watcher.wait().expect("ended");
+        let TokenDir { path, watcher: none, _lock } = &mut other;
+        assert!(none.is_none());
+        *path = root.path().join("elsewhere");
+        *_lock = File::open("/dev/null").expect("opens");
+        // A process that another test is about to start may have the lock for a moment.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while left.exists() && std::time::Instant::now() < until {
+            drop(make());
+        }
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn what_a_client_put_in_a_tokens_place_is_not_followed_and_not_in_the_way() {
+        let root = tempfile::tempdir().expect("made");
+        let dir = TokenDir::make(&[root.path().join("tokens")], "run-0", true).expect("made");
+        let (variant, name, value) = names();
+        let (own, token) = (dir.path().join("v"), dir.path().join("v/gateway"));
+        let elsewhere = root.path().join("elsewhere");
+        fs::create_dir(&elsewhere).expect("made");
+        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).expect("linked");
+        let spoilers: [&dyn Fn(); 6] = [
+            &|| fs::remove_dir_all(dir.path()).expect("removed"),
+            &|| fs::write(&token, "another value      ").expect("written"),
+            &|| {
+                fs::remove_file(&token).expect("removed");
+                fs::create_dir_all(token.join("full")).expect("made");
+            },
+            &|| {
+                fs::remove_file(&token).expect("removed");
+                link(&elsewhere.join("followed"), &token);
+                link(&elsewhere.join("followed"), &own.join(".gateway"));
+            },
+            &|| {
+                fs::remove_dir_all(&own).expect("removed");
+                link(&elsewhere, &own);
+            },
+            &|| {
+                fs::remove_dir_all(&own).expect("removed");
+                fs::write(&own, "").expect("written");
+            },
+        ];
+        dir.write(&variant, &name, &value).expect("written");
+        for (number, spoil) in spoilers.iter().enumerate() {
+            assert!(dir.holds(&variant, &name, &value), "before {number}");
+            spoil();
+            assert!(!dir.holds(&variant, &name, &value), "after {number}");
+            dir.write(&variant, &name, &value).expect("written again");
+        }
+        assert!(dir.holds(&variant, &name, &value));
+        assert_eq!(fs::read_dir(&elsewhere).expect("lists").count(), 0);
     }
 
     #[test]
