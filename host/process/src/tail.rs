@@ -88,6 +88,8 @@ mod tests {
         tail.cover([b"hunter22".to_vec(), Vec::new()]);
         tail.keep(b"a hunter22hunter22 b hunter2");
         assert_eq!(tail.bytes(), b"a **************** b hunter2");
+        // The rest of the value comes, and its first half is forgotten.
+        tail.keep(b"2");
         tail.keep(&vec![b'x'; STDERR_TAIL_BYTES - 4]);
         assert!(tail.bytes().starts_with(b"****xxx"), "{:?}", String::from_utf8_lossy(&tail.bytes()[..9]));
     }
