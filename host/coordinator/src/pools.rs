@@ -9,7 +9,8 @@ use mst_protocol::Uses;
 
 use crate::room::Limit;
 
-/// The pools of a run: the limited providers, then the limited servers, then what has a capacity.
+/// The pools of a run: what has a capacity, then the limited providers, then the limited servers. Who
+/// waits keeps places in this order: what is scarce is waited for without a place at a provider.
 #[derive(Debug)]
 pub(crate) struct Pools {
     pub(crate) limits: Vec<Limit>,
@@ -32,13 +33,10 @@ impl Pools {
             concurrency: limit.concurrency,
             starts_per_minute: limit.starts_per_minute,
         };
-        let mut limits: Vec<Limit> =
-            limited.providers.values().chain(limited.servers.values()).map(of_service).collect();
-        let mut capacity = Vec::new();
-        for pool in &eval.capacity {
-            capacity.push((limits.len() as u16, pool.clone()));
-            limits.push(Limit { concurrency: Some(pool.limit), starts_per_minute: None });
-        }
+        let of_capacity = |pool: &Capacity| Limit { concurrency: Some(pool.limit), starts_per_minute: None };
+        let services = limited.providers.values().chain(limited.servers.values()).map(of_service);
+        let limits = eval.capacity.iter().map(of_capacity).chain(services).collect();
+        let capacity = (0..).zip(eval.capacity.iter().cloned()).collect();
         Pools { limits, capacity, limited: limited.clone() }
     }
 
@@ -52,8 +50,10 @@ impl Pools {
         fn at<K: Ord, V>(map: &BTreeMap<K, V>, key: &K) -> Option<usize> {
             map.keys().position(|known| known == key)
         }
-        let providers = uses.providers.iter().filter_map(|name| at(&self.limited.providers, name));
-        let after = self.limited.providers.len();
+        let before = self.capacity.len();
+        let providers =
+            uses.providers.iter().filter_map(|name| Some(before + at(&self.limited.providers, name)?));
+        let after = before + self.limited.providers.len();
         let servers = uses.servers.iter().filter_map(|name| Some(after + at(&self.limited.servers, name)?));
         VariantNeeds {
             always: providers.chain(servers).map(|at| at as u16).collect(),
@@ -66,7 +66,7 @@ impl VariantNeeds {
     /// What a trial of a case needs, in order.
     pub(crate) fn with(&self, of_case: &[u16]) -> crate::room::Needs {
         let of_case = of_case.iter().filter(|pool| self.may.contains(pool));
-        self.always.iter().chain(of_case).copied().collect()
+        of_case.chain(&self.always).copied().collect()
     }
 }
 
@@ -101,10 +101,10 @@ mod tests {
             let uses = Uses { providers: client.providers, servers: client.servers };
             pools.of_variant(&variant, &uses).with(&pools.of_case(case)).to_vec()
         };
-        // 0 is `fast`, 1 is `db`, 2 is `gpu`, 3 is `disk`; nobody limits `free`.
-        assert_eq!(needs("a", &plain), [0, 1, 2]);
-        assert_eq!(needs("b", &plain), [0, 1]);
-        assert_eq!(needs("b", &big), [0, 1, 3]);
-        assert_eq!(needs("a", &tagged), [0, 1, 2]);
+        // 0 is `gpu`, 1 is `disk`, 2 is `fast`, 3 is `db`; nobody limits `free`.
+        assert_eq!(needs("a", &plain), [0, 2, 3]);
+        assert_eq!(needs("b", &plain), [2, 3]);
+        assert_eq!(needs("b", &big), [1, 2, 3]);
+        assert_eq!(needs("a", &tagged), [0, 2, 3]);
     }
 }

@@ -2,8 +2,9 @@
 //! and no clock, so that every schedule can be tried.
 //!
 //! Whoever asked first goes first, among those who need the same. One that has to wait keeps a place
-//! free in each pool that it needs, so that nobody who asked later takes it: what needs much comes to
-//! its turn too. What needs nothing that is full waits for nobody.
+//! free in its pools, in the order of their numbers, up to the first that is full, and there: nobody
+//! who asked later takes it, and what needs much comes to its turn too. In the pools after that one it
+//! keeps none, for it could not use it: what needs only those does not wait for it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(crate) struct Limit {
 /// The pools that a trial needs, by their number, in order, each once.
 pub(crate) type Needs = Arc<[u16]>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Pool {
     limit: Limit,
     used: u32,
@@ -34,7 +35,7 @@ struct Pool {
     starts: VecDeque<Duration>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Waiting {
     ticket: u64,
     shard: u32,
@@ -42,7 +43,7 @@ struct Waiting {
 }
 
 /// Who has room, and who waits for it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rooms {
     pools: Vec<Pool>,
     /// By what they need: of those who need the same, one comes after the other.
@@ -66,14 +67,8 @@ impl Pool {
             && below(self.limit.starts_per_minute, self.starts.len() as u32)
     }
 
-    /// When one more start fits, where only starts are in its way.
+    /// When one more start is forgotten than is by now. Who fits by that depends on all who wait.
     fn opens_at(&self) -> Option<Duration> {
-        let full = |limit: Option<u32>, taken: u32| limit.is_some_and(|limit| taken >= limit);
-        if full(self.limit.concurrency, self.used)
-            || !full(self.limit.starts_per_minute, self.starts.len() as u32)
-        {
-            return None;
-        }
         self.starts.front().map(|start| *start + MINUTE)
     }
 }
@@ -141,9 +136,9 @@ impl Rooms {
             }
         }
         while let Some((_, needs)) = firsts.pop_first() {
-            let pools = || needs.iter().map(|pool| usize::from(*pool));
-            if !pools().all(|at| self.pools.get(at).is_none_or(|pool| pool.fits(kept[at]))) {
-                pools().for_each(|at| kept[at] += 1);
+            let fits = |at: usize| self.pools.get(at).is_none_or(|pool| pool.fits(kept[at]));
+            if let Some(full) = needs.iter().position(|pool| !fits(usize::from(*pool))) {
+                needs.iter().take(full + 1).for_each(|pool| kept[usize::from(*pool)] += 1);
                 continue;
             }
             let Some(queue) = self.queues.get_mut(&needs) else { continue };
@@ -165,7 +160,8 @@ impl Rooms {
         granted
     }
 
-    /// When somebody who waits may start although nobody ends, at the earliest.
+    /// Before when nobody who waits may start unless somebody ends. Then it is to be looked again, and
+    /// perhaps for nothing.
     pub(crate) fn opens_at(&self) -> Option<Duration> {
         if self.queues.is_empty() {
             return None;
@@ -217,10 +213,10 @@ mod tests {
     #[test]
     fn what_needs_much_comes_to_its_turn_and_what_needs_nothing_does_not_wait() {
         let mut rooms = Rooms::new([at_a_time(1), at_a_time(1)]);
-        rooms.ask(0, key(0), needs(&[0]));
+        rooms.ask(0, key(0), needs(&[1]));
         rooms.ask(1, key(0), needs(&[0, 1]));
         // It could start, but the one before it would never find both free.
-        rooms.ask(2, key(0), needs(&[1]));
+        rooms.ask(2, key(0), needs(&[0]));
         rooms.ask(3, key(0), needs(&[]));
         assert_eq!(granted(&mut rooms, 0), [(0, 0), (3, 0)]);
         rooms.free(0, &key(0));
@@ -242,10 +238,42 @@ mod tests {
         assert_eq!(rooms.opens_at(), None, "nobody waits");
     }
 
+    #[test]
+    fn nobody_waits_for_one_who_waits_for_something_else() {
+        // A graphics card that is held for an hour, and a provider.
+        let mut rooms = Rooms::new([at_a_time(1), at_a_time(1)]);
+        rooms.ask(0, key(0), needs(&[0]));
+        rooms.ask(1, key(0), needs(&[0, 1]));
+        rooms.ask(2, key(0), needs(&[1]));
+        assert_eq!(granted(&mut rooms, 0), [(0, 0), (2, 0)]);
+        // It lacks the provider alone, and is the next who gets it.
+        rooms.free(0, &key(0));
+        rooms.ask(3, key(0), needs(&[1]));
+        rooms.ask(3, key(1), needs(&[0]));
+        assert_eq!(granted(&mut rooms, 1), []);
+        rooms.free(2, &key(0));
+        assert_eq!(granted(&mut rooms, 2), [(1, 0)]);
+    }
+
+    #[test]
+    fn a_start_that_is_forgotten_lets_in_who_needs_nothing_else() {
+        let starts = Limit { concurrency: None, starts_per_minute: Some(2) };
+        let mut rooms = Rooms::new([starts, at_a_time(1)]);
+        rooms.ask(0, key(0), needs(&[1]));
+        rooms.ask(0, key(1), needs(&[0]));
+        assert_eq!(granted(&mut rooms, 0), [(0, 0), (0, 1)]);
+        // It keeps the second start of the minute, and may not have it before the other pool is free.
+        rooms.ask(1, key(0), needs(&[0, 1]));
+        rooms.ask(2, key(0), needs(&[0]));
+        assert_eq!((granted(&mut rooms, 1), rooms.opens_at()), (vec![], Some(60 * SECOND)));
+        assert_eq!(granted(&mut rooms, 60), [(2, 0)]);
+    }
+
     /// What stands beside the machine and counts by itself.
     #[derive(Default)]
     struct Seen {
         asked: BTreeMap<(u32, u32), Needs>,
+        order: Vec<(u32, u32)>,
         holds: BTreeSet<(u32, u32)>,
         done: BTreeSet<(u32, u32)>,
         starts: Vec<(Duration, Needs)>,
@@ -267,22 +295,40 @@ mod tests {
                 let starts = minute.count() as u32;
                 assert!(limit.starts_per_minute.is_none_or(|limit| starts <= limit), "{starts} in pool {at}");
             }
-            // No wake-up is lost: whoever waits longest lacks something.
-            let waits = |who: &(u32, u32)| !self.holds.contains(who) && !self.done.contains(who);
-            let alone = self.asked.iter().filter(|(who, _)| waits(who)).collect::<Vec<_>>();
-            let idle = alone.iter().find(|(_, needs)| {
-                needs.iter().all(|pool| {
-                    let limit = limits[usize::from(*pool)];
-                    let used = self.holds.iter().filter(|who| self.asked[*who].contains(pool)).count() as u32;
-                    let minute =
-                        |(start, needs): &&(Duration, Needs)| *start + MINUTE > now && needs.contains(pool);
-                    let starts = self.starts.iter().filter(minute).count() as u32;
-                    let claims = alone.iter().filter(|(_, needs)| needs.contains(pool)).count() as u32;
-                    limit.concurrency.is_none_or(|limit| used + claims <= limit)
-                        && limit.starts_per_minute.is_none_or(|limit| starts + claims <= limit)
-                })
-            });
-            assert!(idle.is_none(), "{idle:?} waits, and there is room for everybody who waits there");
+            self.nobody_waits_in_vain(limits, now);
+            // No wake-up is lost: before the time that is said nobody may start, by time alone.
+            let just_before = rooms.opens_at().map_or(now + 10 * MINUTE, |at| at - Duration::from_nanos(1));
+            let early = rooms.clone().settle(just_before);
+            assert!(early.is_empty(), "{early:?} may start before {:?}", rooms.opens_at());
+        }
+
+        /// Whoever waits lacks a place, or only as many are free as others keep who asked before. Where
+        /// one lacks something outright, it keeps none in the pools after that.
+        fn nobody_waits_in_vain(&self, limits: &[Limit], now: Duration) {
+            let free = |pool: &u16| {
+                let limit = limits[usize::from(*pool)];
+                let used = self.holds.iter().filter(|who| self.asked[*who].contains(pool)).count() as u32;
+                let minute =
+                    |(start, needs): &&(Duration, Needs)| *start + MINUTE > now && needs.contains(pool);
+                let starts = self.starts.iter().filter(minute).count() as u32;
+                let left = |limit: Option<u32>, taken| limit.map_or(u32::MAX, |limit: u32| limit - taken);
+                left(limit.concurrency, used).min(left(limit.starts_per_minute, starts))
+            };
+            let waits = |who: &&(u32, u32)| !self.holds.contains(*who) && !self.done.contains(*who);
+            let mut kept = vec![0; limits.len()];
+            for who in self.order.iter().filter(waits) {
+                let needs = &self.asked[who];
+                let lacks = needs.iter().any(|pool| free(pool) <= kept[usize::from(*pool)]);
+                assert!(lacks, "{who:?} waits, and there is room");
+                let full = needs.iter().position(|pool| free(pool) == 0).unwrap_or(needs.len());
+                needs.iter().take(full + 1).for_each(|pool| kept[usize::from(*pool)] += 1);
+            }
+        }
+
+        fn ask(&mut self, rooms: &mut Rooms, who: (u32, u32), needs: Needs) {
+            rooms.ask(who.0, key(who.1), needs.clone());
+            self.asked.insert(who, needs);
+            self.order.push(who);
         }
 
         fn end(&mut self, rooms: &mut Rooms, who: (u32, u32)) {
@@ -335,8 +381,7 @@ mod tests {
                 match what {
                     0..=3 => {
                         let needs: Needs = pools.into_iter().collect();
-                        rooms.ask(shard, key(at as u32), needs.clone());
-                        seen.asked.insert((shard, at as u32), needs);
+                        seen.ask(&mut rooms, (shard, at as u32), needs);
                     }
                     4 | 5 => {
                         if let Some(who) = seen.holds.iter().copied().nth(shard as usize) {
@@ -379,7 +424,8 @@ mod tests {
     }
 
     /// Every order of everything that can happen to three shards of two trials each, in pools of
-    /// one and of two: a state is what was done so far, and each is reached from each before it.
+    /// one and of two, and of two starts a minute: a state is what was done so far, and each is reached
+    /// from each before it.
     #[test]
     fn every_schedule_of_a_small_run() {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -387,28 +433,30 @@ mod tests {
             Ask(u32, u32),
             End(u32, u32),
             Leave(u32),
+            HalfAMinute,
         }
-        let limits = [at_a_time(1), at_a_time(2)];
+        let few_starts = Limit { concurrency: Some(2), starts_per_minute: Some(2) };
         let of = |shard: u32| -> Needs { [needs(&[0]), needs(&[0, 1]), needs(&[1])][shard as usize].clone() };
-        let replay = |steps: &[Step]| {
+        let replay = |limits: [Limit; 2], steps: &[Step]| {
             let (mut rooms, mut seen) = (Rooms::new(limits), Seen::default());
+            let mut now = Duration::ZERO;
             for step in steps {
                 match *step {
-                    Step::Ask(shard, trial) => {
-                        rooms.ask(shard, key(trial), of(shard));
-                        seen.asked.insert((shard, trial), of(shard));
-                    }
+                    Step::Ask(shard, trial) => seen.ask(&mut rooms, (shard, trial), of(shard)),
                     Step::End(shard, trial) => seen.end(&mut rooms, (shard, trial)),
                     Step::Leave(shard) => seen.leave(&mut rooms, shard),
+                    Step::HalfAMinute => now += MINUTE / 2,
                 }
-                seen.settle(&mut rooms, &limits, Duration::ZERO);
+                seen.settle(&mut rooms, &limits, now);
             }
-            (rooms, seen)
+            (rooms, seen, now)
         };
         let mut reached = BTreeSet::new();
-        let mut open = vec![Vec::new()];
-        while let Some(steps) = open.pop() {
-            let (mut rooms, seen) = replay(&steps);
+        let pools = [[at_a_time(1), at_a_time(2)], [at_a_time(1), few_starts], [few_starts, at_a_time(1)]];
+        let mut open: Vec<_> =
+            pools.into_iter().zip(0..).map(|(limits, of)| (of, limits, Vec::new())).collect();
+        while let Some((which, limits, steps)) = open.pop() {
+            let (mut rooms, seen, now) = replay(limits, &steps);
             let left = |shard: u32| steps.contains(&Step::Leave(shard));
             let mut next = Vec::new();
             for shard in (0..3).filter(|shard| !left(*shard)) {
@@ -417,7 +465,16 @@ mod tests {
                 next.push(Step::Leave(shard));
             }
             next.extend(seen.holds.iter().map(|(shard, trial)| Step::End(*shard, *trial)));
-            // What matters of a state: who waits in which order, who holds, who is gone.
+            if !rooms.queues.is_empty() && rooms.pools.iter().any(|pool| !pool.starts.is_empty()) {
+                next.push(Step::HalfAMinute);
+            }
+            // What matters of a state: who waits in which order, who holds, who is gone, and how long ago
+            // the starts were.
+            let ages: Vec<Vec<Duration>> = rooms
+                .pools
+                .iter()
+                .map(|pool| pool.starts.iter().map(|start| now - *start).collect())
+                .collect();
             let waiting: Vec<_> = rooms
                 .queues
                 .values()
@@ -428,11 +485,11 @@ mod tests {
             order.sort_unstable();
             let order: Vec<u32> = order.into_iter().map(|(_, shard)| shard).collect();
             let gone: Vec<u32> = (0..3).filter(|shard| left(*shard)).collect();
-            if !reached.insert((waiting, order, seen.holds.clone(), seen.done.clone(), gone)) {
+            if !reached.insert((which, waiting, order, seen.holds.clone(), seen.done.clone(), gone, ages)) {
                 continue;
             }
-            seen.drain(&mut rooms, &limits, Duration::ZERO);
-            open.extend(next.into_iter().map(|step| [&steps[..], &[step]].concat()));
+            seen.drain(&mut rooms, &limits, now);
+            open.extend(next.into_iter().map(|step| (which, limits, [&steps[..], &[step]].concat())));
         }
         assert!(reached.len() > 1000, "{} states", reached.len());
     }
