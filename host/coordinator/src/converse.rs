@@ -112,9 +112,13 @@ impl Driver {
         let (over, full) = (CancellationToken::new(), CancellationToken::new());
         let ways = Ways { say, keep, over: over.clone(), full: full.clone() };
 
+        let seat = door.seat;
         let talking = async {
             let listening = self.listen(from_worker, &mut worker, ways, door, conversation, record);
-            guarded(talk(listening, to_worker, said)).await.flatten()
+            let how = guarded(talk(listening, to_worker, said)).await.flatten();
+            // Nobody listens here any more: what was announced may be long on its way, and others wait.
+            seat.leave(|trial| conversation.is_under_way(trial));
+            how
         };
         let work = async {
             if results.come_at_the_end() {

@@ -174,9 +174,7 @@ impl Driver {
             beyond: self.beyond,
         };
         let mut conversation = Conversation::new(terms, trials);
-        let seat = door.seat;
         let Talked { how, waiting } = self.converse(session, door, &mut conversation, record).await;
-        seat.leave(|trial| conversation.is_under_way(trial));
         let ending = match how {
             Ok(()) if conversation.complete() => ShardEnding::Complete,
             Ok(()) if self.stop.is_asked() => ShardEnding::Cancelled,

@@ -6,6 +6,7 @@ mod breach;
 mod chance;
 mod cloud;
 mod crew;
+mod limits;
 mod machine;
 mod pipe;
 mod plan;

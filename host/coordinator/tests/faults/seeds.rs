@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use mst_coordinator::machines::Keep;
+use serde_json::json;
 
 use crate::chance::Chance;
 use crate::crew::{Breaks, Fetch, Machine, Shard};
@@ -55,11 +56,12 @@ fn run(seed: u64) {
         poor: false,
     };
     let full = chance.one_in(12).then(|| chance.below(cases));
+    let limits = limits(&mut chance);
     if std::env::var_os("MST_FAULT_SEED").is_some() {
-        println!("{shards:#?}\n{again:#?}\n{how:#?}, full: {full:?}");
+        println!("{shards:#?}\n{again:#?}\n{how:#?}, full: {full:?}, {limits}");
     }
     paused(async {
-        let bench = Bench::new(cases, trials, count as u32);
+        let bench = Bench::of(cases, trials, count as u32, &limits);
         if let Some(case) = full {
             bench.fill_disk(case);
         }
@@ -67,6 +69,25 @@ fn run(seed: u64) {
         bench.collect(again, how.clone()).await;
         bench.resume(&how).await;
     });
+}
+
+/// What there is room for, in two runs of three.
+fn limits(chance: &mut Chance) -> serde_json::Value {
+    if chance.one_in(3) {
+        return json!({});
+    }
+    let mut models = json!({"concurrency": 1 + chance.below(3)});
+    if chance.one_in(2) {
+        models["starts_per_minute"] = json!(1 + chance.below(4));
+    }
+    let mut limits = json!({
+        "client": {"kind": "echo", "providers": ["models"]},
+        "limits": {"providers": {"models": models}},
+    });
+    if chance.one_in(2) {
+        limits["capacity"] = json!([{"key": "gpu", "limit": 1 + chance.below(2)}]);
+    }
+    limits
 }
 
 fn shard(chance: &mut Chance) -> Shard {

@@ -13,7 +13,7 @@ use mst_protocol::{
 };
 use mst_store::ResultsDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::transcript::leave;
 
@@ -50,6 +50,10 @@ pub(crate) enum Lie {
     Untidy,
     WrongCount,
     Early,
+    /// Asks leave, and is gone before it comes.
+    AsksAndGoes,
+    /// Says of each token that it was refused, whether it has come or not. Of runs with a token.
+    Refuses,
     /// Goes on for ever when it is told to stop.
     Deaf,
     /// Never says `hello`, but this line again and again.
@@ -57,7 +61,7 @@ pub(crate) enum Lie {
 }
 
 impl Lie {
-    pub(crate) const ALL: [Lie; 31] = [
+    pub(crate) const ALL: [Lie; 32] = [
         Lie::Killed,
         Lie::CutOff,
         Lie::CutInFrame,
@@ -87,6 +91,7 @@ impl Lie {
         Lie::NeedsToken,
         Lie::WrongCount,
         Lie::Early,
+        Lie::AsksAndGoes,
         Lie::Deaf,
         Lie::Mumbles,
     ];
@@ -143,12 +148,14 @@ pub(crate) struct Worker<R, W> {
     results: PathBuf,
     bundle: PathBuf,
     cancelled: Option<Duration>,
+    /// What its trials talk to.
+    uses: Uses,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
     pub(crate) fn new(script: Script, bundle: PathBuf, results: PathBuf, from: R, to: W) -> Worker<R, W> {
         let lines = Lines::default();
-        Worker { from, to, lines, seq: 0, script, results, bundle, cancelled: None }
+        Worker { from, to, lines, seq: 0, script, results, bundle, cancelled: None, uses: Uses::default() }
     }
 
     /// Works; how it ended, as its system would say.
@@ -156,6 +163,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
         let bundle: Bundle =
             serde_json::from_slice(&std::fs::read(self.bundle.join(Bundle::FILE)).expect("is there"))
                 .expect("reads");
+        if let Some(client) = bundle.clients.values().next() {
+            self.uses = Uses { providers: client.providers.clone(), servers: client.servers.clone() };
+        }
         let work = std::fs::read_to_string(self.bundle.join(Bundle::WORK_FILE)).expect("is there");
         let work: Vec<CaseWork> =
             work.lines().map(|line| serde_json::from_str(line).expect("a line of work")).collect();
@@ -258,6 +268,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
         match lie {
             Lie::Killed => return Err("signal 9 ended it".to_owned()),
             Lie::CutOff => return self.leave().await,
+            Lie::AsksAndGoes => {
+                self.ask(trial).await?;
+                return self.leave().await;
+            }
             Lie::CutInFrame => {
                 self.raw(br#"{"seq":2,"type":"acqu"#).await?;
                 return self.leave().await;
@@ -278,6 +292,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 let names = BTreeSet::from(["other".parse().expect("a name")]);
                 self.say(FromWorker::NeedTokens { names, why: Need::Start }).await?;
             }
+            Lie::Refuses => loop {
+                let names = BTreeSet::from(["gateway".parse().expect("a name")]);
+                self.say(FromWorker::NeedTokens { names, why: Need::Connector }).await?;
+                if let Ok(heard) =
+                    timeout(Duration::from_secs(12), Self::hear(&mut self.from, &mut self.lines)).await
+                {
+                    heard?;
+                }
+            },
             Lie::Unasked => self.say(FromWorker::Trial(done)).await?,
             Lie::Gap => {
                 self.seq += 1;
@@ -368,7 +391,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
     }
 
     async fn ask(&mut self, trial: &TrialKey) -> Cut {
-        self.say(FromWorker::Acquire { trial: trial.clone(), uses: Uses::default() }).await
+        self.say(FromWorker::Acquire { trial: trial.clone(), uses: self.uses.clone() }).await
     }
 
     async fn beat(&mut self) -> Cut {
