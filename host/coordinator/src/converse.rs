@@ -16,6 +16,7 @@ use mst_protocol::{
 use mst_store::Expected;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// What it gets in all until its shard is over, whatever it still says.
 const CANCELLED: Duration = Duration::from_secs(20);
+
+/// A worker whose tokens were refused gets others at the soonest so long after those before.
+const REFUSED: Duration = Duration::from_secs(10);
 
 /// With less room than this, in bytes, there is none.
 const ROOM: usize = 1 << 20;
@@ -70,15 +74,31 @@ pub(crate) struct AtTheDoor<'a> {
 
 /// The ways out of a conversation.
 struct Ways {
-    /// To the worker. Each message answers one of its own or is said once, so that the plan bounds
-    /// how many wait.
-    say: UnboundedSender<FromCoordinator>,
+    /// To the worker. Each message is said once, or answers one of its own: of a trial, once, so that
+    /// the plan bounds how many wait; or of tokens, which are got only when those before are written.
+    say: UnboundedSender<Said>,
     /// To the run. Each trial of the plan goes here once at most.
     keep: UnboundedSender<Announced>,
     /// Once a cancelled worker has had its time.
     over: CancellationToken,
     /// Once this machine can keep no more.
     full: CancellationToken,
+}
+
+/// Something that is said to a worker.
+struct Said {
+    message: FromCoordinator,
+    /// Hears that it is written.
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// The tokens that a worker was told last.
+#[derive(Default)]
+struct Before {
+    /// Comes when they are written, or can't be.
+    written: Option<oneshot::Receiver<()>>,
+    /// When others were got at last in place of some that were refused.
+    refused: Option<Instant>,
 }
 
 /// Why a trial that was announced is not in the run.
@@ -166,15 +186,16 @@ impl Driver {
         let mut buffer = vec![0; 16 << 10];
         let mut told = Told::Nothing;
         let mut getting: Option<Getting<'_>> = None;
+        let mut before = Before::default();
         // Noise does not put off the `hello`.
         let (began, mut heard) = (Instant::now(), Instant::now());
+        // Since when a trial is overdue while there is more and more to read.
+        let mut late: Option<Instant> = None;
         loop {
             let (since, patience) =
                 if conversation.greeting() { (began, self.machine_time) } else { (heard, SILENCE) };
             let overdue = conversation.overdue_at().map(|at| began + at);
             tokio::select! {
-                // What has come counts before the clock does: a host that was slow itself must not
-                // take that for silence.
                 biased;
                 () = ways.over.cancelled() => {
                     return Err(format!("its worker did not end within {} s of its `cancel`", CANCELLED.as_secs()));
@@ -196,6 +217,22 @@ impl Driver {
                     self.events.say(Event::Stopping { in_flight: conversation.in_flight() });
                     ways.say(FromCoordinator::Cancel { why: "the run was stopped".to_owned(), grace_ms: None });
                 }
+                // Both come as often as it asks: one that never stops writing is answered too.
+                Some(tokens) = got(&mut getting) => {
+                    getting = None;
+                    conversation.give(began.elapsed());
+                    let (written, is_written) = oneshot::channel();
+                    before.written = Some(is_written);
+                    let message = FromCoordinator::Tokens { tokens: tokens? };
+                    ways.tell(Said { message, written: Some(written) });
+                }
+                Some(trial) = granted.recv() => {
+                    if !self.let_start(conversation, began, &ways, trial.clone()) {
+                        seat.free(&trial);
+                    }
+                }
+                // What has come counts before the clock does: a host that was slow itself must not
+                // take that for silence.
                 read = from.read(&mut buffer) => {
                     let read = read.map_err(|error| format!("the way from its worker broke: {error}"))?;
                     if read == 0 {
@@ -217,12 +254,16 @@ impl Driver {
                         if let FromWorker::Hello { mst, .. } = &message.message {
                             record.worker_mst = mst.parse().ok();
                         }
-                        match conversation.on(message).map_err(|breach| breach.to_string())? {
+                        match conversation.on(began.elapsed(), message).map_err(|breach| breach.to_string())? {
                             Action::Begin => {
                                 self.tally.begun.fetch_add(1, Ordering::Relaxed);
                                 self.events.say(Event::ShardStarted { shard: record.index });
                             }
-                            Action::Tokens(names, why) => getting = Some(Box::pin(self.tokens(names, why, record.index))),
+                            Action::Tokens(names, why) => {
+                                let soonest = before.soonest(why);
+                                let tokens = self.tokens(names, why, record.index, before.written.take(), soonest);
+                                getting = Some(Box::pin(tokens));
+                            }
                             // What nobody counts needs no room.
                             Action::Ask(trial, needs) if needs.is_empty() => {
                                 self.let_start(conversation, began, &ways, trial);
@@ -243,15 +284,14 @@ impl Driver {
                             }
                         }
                     }
-                }
-                Some(tokens) = got(&mut getting) => {
-                    getting = None;
-                    conversation.give(began.elapsed());
-                    ways.say(FromCoordinator::Tokens { tokens: tokens? });
-                }
-                Some(trial) = granted.recv() => {
-                    if !self.let_start(conversation, began, &ways, trial.clone()) {
-                        seat.free(&trial);
+                    // What the end of a trial may still wait behind is read in that time; a worker that
+                    // never stops writing is no reason to wait longer.
+                    match conversation.overdue(began.elapsed()) {
+                        None => late = None,
+                        Some(overdue) if late.get_or_insert(heard).elapsed() >= GRACE => {
+                            return Err(overdue.to_string());
+                        }
+                        Some(_) => {}
                     }
                 }
                 () = sleep_until(overdue.unwrap_or(since + patience)), if overdue.is_some() => {
@@ -267,8 +307,21 @@ impl Driver {
         }
     }
 
-    /// Gets tokens for the worker. It is told of trouble as it comes, for that may take long.
-    async fn tokens(&self, names: BTreeSet<TokenId>, why: Need, shard: u32) -> Result<Vec<Token>, String> {
+    /// Gets tokens for the worker, once those before are `written`: one that asks and does not read would
+    /// fill the memory with them. It is told of trouble as it comes, for that may take long.
+    async fn tokens(
+        &self,
+        names: BTreeSet<TokenId>,
+        why: Need,
+        shard: u32,
+        written: Option<oneshot::Receiver<()>>,
+        soonest: Instant,
+    ) -> Result<Vec<Token>, String> {
+        if let Some(written) = written {
+            // Where they can't be, whoever writes says why.
+            let _ = written.await;
+        }
+        sleep_until(soonest).await;
         let trouble = |what| self.events.say(Event::Trouble { shard, what });
         self.vault.get(&names, why, trouble).await
     }
@@ -380,9 +433,13 @@ impl Driver {
 }
 
 impl Ways {
-    /// Says it, where the way to the worker is still there; whoever watches that way knows.
     fn say(&self, message: FromCoordinator) {
-        let _ = self.say.send(message);
+        self.tell(Said { message, written: None });
+    }
+
+    /// Says it, where the way to the worker is still there; whoever watches that way knows.
+    fn tell(&self, said: Said) {
+        let _ = self.say.send(said);
     }
 
     /// Ends what runs.
@@ -392,6 +449,19 @@ impl Ways {
 
     fn keep(&self, announced: Announced) {
         let _ = self.keep.send(announced);
+    }
+}
+
+impl Before {
+    /// From when on tokens may be got that are needed for this reason.
+    fn soonest(&mut self, why: Need) -> Instant {
+        let now = Instant::now();
+        if why != Need::Connector {
+            return now;
+        }
+        let soonest = self.refused.map_or(now, |before| now.max(before + REFUSED));
+        self.refused = Some(soonest);
+        soonest
     }
 }
 
@@ -414,7 +484,7 @@ enum Told {
 async fn talk(
     listening: impl Future<Output = Result<(), String>>,
     to: impl AsyncWrite + Unpin,
-    said: UnboundedReceiver<FromCoordinator>,
+    said: UnboundedReceiver<Said>,
 ) -> Result<(), String> {
     let mut listening = pin!(listening);
     let mute = tokio::select! {
@@ -427,8 +497,8 @@ async fn talk(
 }
 
 /// Says what there is to say, until that can't be said.
-async fn speak(mut to: impl AsyncWrite + Unpin, mut said: UnboundedReceiver<FromCoordinator>) -> String {
-    while let Some(message) = said.recv().await {
+async fn speak(mut to: impl AsyncWrite + Unpin, mut said: UnboundedReceiver<Said>) -> String {
+    while let Some(Said { message, written }) = said.recv().await {
         let line = match encode(&message) {
             Ok(line) => line,
             Err(error) => return error.to_string(),
@@ -438,7 +508,7 @@ async fn speak(mut to: impl AsyncWrite + Unpin, mut said: UnboundedReceiver<From
             to.flush().await
         });
         match sent.await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => drop(written.map(|written| written.send(()))),
             Ok(Err(error)) => return format!("the way to its worker broke: {error}"),
             Err(_) => return format!("its worker took nothing for {} s", SILENCE.as_secs()),
         }

@@ -134,8 +134,8 @@ pub(crate) struct Conversation {
     asked: u32,
     /// Tokens that the worker was given at least once.
     given: BTreeSet<TokenId>,
-    /// What an open `need-tokens` asks for.
-    needed: Option<BTreeSet<TokenId>>,
+    /// What an open `need-tokens` asks for, and since when.
+    needed: Option<(BTreeSet<TokenId>, Duration)>,
     ended: u64,
     stopping: bool,
 }
@@ -181,8 +181,12 @@ impl Conversation {
         self.ended == self.trials.len()
     }
 
-    /// Takes a message.
-    pub(crate) fn on(&mut self, Numbered { seq, message }: Numbered) -> Result<Action, Breach> {
+    /// Takes a message at `now`, a time since any fixed moment.
+    pub(crate) fn on(
+        &mut self,
+        now: Duration,
+        Numbered { seq, message }: Numbered,
+    ) -> Result<Action, Breach> {
         let expected = self.seq + 1;
         if seq != expected {
             return Err(Breach::Gap { expected, got: seq });
@@ -198,7 +202,7 @@ impl Conversation {
             }
             (Phase::Greeting, _) => Err(Breach::NotYet { name }),
             (Phase::Working, FromWorker::Hello { .. }) => Err(Breach::HelloTwice),
-            (Phase::Working, FromWorker::NeedTokens { names, why }) => self.need(names, why),
+            (Phase::Working, FromWorker::NeedTokens { names, why }) => self.need(now, names, why),
             (Phase::Working, FromWorker::Acquire { trial, uses }) => self.acquire(trial, &uses),
             (Phase::Working, FromWorker::Trial(done)) => self.trial(done),
             (Phase::Working, FromWorker::Heartbeat { trials }) => {
@@ -214,8 +218,7 @@ impl Conversation {
         }
     }
 
-    /// Lets a trial that asked start at `now`, a time since any fixed moment; false where it may not
-    /// any more.
+    /// Lets a trial that asked start at `now`; false where it may not any more.
     #[must_use]
     pub(crate) fn grant(&mut self, now: Duration, trial: &TrialKey) -> bool {
         if self.stopping || self.phase != Phase::Working {
@@ -232,10 +235,14 @@ impl Conversation {
         }
     }
 
-    /// What was needed is given. What is under way may have waited for it.
+    /// What was needed is given. What is under way may have waited for it, and for no longer than it was
+    /// needed: who asks again and again puts off nothing else.
     pub(crate) fn give(&mut self, now: Duration) {
-        self.given.extend(self.needed.take().into_iter().flatten());
-        self.under_way.values_mut().for_each(|since| *since = now);
+        let Some((names, asked)) = self.needed.take() else { return };
+        self.given.extend(names);
+        for since in self.under_way.values_mut() {
+            *since += now.saturating_sub(asked.max(*since));
+        }
     }
 
     /// When the next trial is overdue, if its worker does not end it.
@@ -248,6 +255,7 @@ impl Conversation {
 
     /// The trial that is overdue at `now`.
     pub(crate) fn overdue(&self, now: Duration) -> Option<Breach> {
+        self.overdue_at().filter(|at| *at <= now)?;
         let (trial, since) =
             self.under_way.iter().find(|(trial, since)| **since + self.limit(trial) <= now)?;
         let age = now.saturating_sub(*since);
@@ -289,7 +297,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn need(&mut self, names: BTreeSet<TokenId>, why: Need) -> Result<Action, Breach> {
+    fn need(&mut self, now: Duration, names: BTreeSet<TokenId>, why: Need) -> Result<Action, Breach> {
         if self.needed.is_some() {
             return Err(Breach::NeedTwice);
         }
@@ -301,7 +309,7 @@ impl Conversation {
         if names.is_empty() {
             return Err(Breach::NoToken);
         }
-        self.needed = Some(names.clone());
+        self.needed = Some((names.clone(), now));
         Ok(Action::Tokens(names, why))
     }
 
@@ -470,7 +478,11 @@ mod tests {
     impl Conversation {
         /// The next message.
         fn hear(&mut self, message: FromWorker) -> Result<Action, Breach> {
-            self.on(Numbered { seq: self.seq + 1, message })
+            self.hear_at(SECOND, message)
+        }
+
+        fn hear_at(&mut self, now: Duration, message: FromWorker) -> Result<Action, Breach> {
+            self.on(now, Numbered { seq: self.seq + 1, message })
         }
     }
 
@@ -618,21 +630,44 @@ mod tests {
         assert_eq!(conversation.overdue(169 * SECOND), None);
         let late = conversation.overdue(170 * SECOND).expect("overdue").to_string();
         assert_eq!(late, "case v #0 is under way for 70 s, where at most 70 s are possible");
-        // It may wait for a token that ran out.
-        conversation.hear(need(&["a"])).expect("asks");
-        assert_eq!(conversation.overdue_at(), None);
+        // It may wait for a token that ran out, and has so much longer.
+        conversation.hear_at(150 * SECOND, need(&["a"])).expect("asks");
+        assert_eq!((conversation.overdue_at(), conversation.overdue(999 * SECOND)), (None, None));
         conversation.give(200 * SECOND);
-        assert_eq!(conversation.overdue_at(), Some(270 * SECOND));
+        assert_eq!(conversation.overdue_at(), Some(220 * SECOND));
         conversation.hear(FromWorker::Trial(done(0))).expect("ends");
         assert_eq!((conversation.overdue_at(), conversation.in_flight()), (None, 0));
     }
 
     #[test]
+    fn who_asks_for_tokens_again_and_again_is_overdue_all_the_same() {
+        let mut conversation = conversation(&["a"]);
+        for message in [hello(), need(&["a"])] {
+            conversation.hear(message).expect("may be said");
+        }
+        conversation.give(SECOND);
+        conversation.hear(acquire(0)).expect("asks");
+        assert!(conversation.grant(10 * SECOND, &key(0)));
+        for at in 2..8 {
+            conversation.hear_at(at * 10 * SECOND, need(&["a"])).expect("asks");
+            conversation.give(at * 10 * SECOND + SECOND);
+        }
+        assert_eq!(conversation.overdue_at(), Some(86 * SECOND), "six seconds later than without");
+        // One that was let start meanwhile waits from then on.
+        conversation.hear(acquire(1)).expect("asks");
+        conversation.hear_at(80 * SECOND, need(&["a"])).expect("asks");
+        assert!(conversation.grant(85 * SECOND, &key(1)));
+        conversation.give(90 * SECOND);
+        conversation.hear(FromWorker::Trial(done(0))).expect("ends");
+        assert_eq!(conversation.overdue_at(), Some(160 * SECOND));
+    }
+
+    #[test]
     fn a_message_that_was_lost_or_doubled_shows_in_its_number() {
         let mut conversation = conversation(&[]);
-        conversation.on(Numbered { seq: 1, message: hello() }).expect("first");
+        conversation.on(SECOND, Numbered { seq: 1, message: hello() }).expect("first");
         let late = Numbered { seq: 3, message: FromWorker::Heartbeat { trials: vec![] } };
-        assert_eq!(conversation.on(late), Err(Breach::Gap { expected: 2, got: 3 }));
+        assert_eq!(conversation.on(SECOND, late), Err(Breach::Gap { expected: 2, got: 3 }));
     }
 
     proptest! {

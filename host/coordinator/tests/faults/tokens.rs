@@ -13,7 +13,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::crew::Shard;
-use crate::run::{Bench, How, paused};
+use crate::pipe::Gag;
+use crate::run::{Bench, How, Seen, paused};
+use crate::worker::{Lie, Script};
 
 /// Gives values that say when they end, in milliseconds since the beginning.
 struct Clockwork {
@@ -39,11 +41,15 @@ impl TokenSource for Clockwork {
 }
 
 fn source(breaks: u64, on_failure: OnFailure) -> (Source, Arc<AtomicU64>) {
+    source_that_takes(Duration::from_secs(7), breaks, on_failure)
+}
+
+fn source_that_takes(takes: Duration, breaks: u64, on_failure: OnFailure) -> (Source, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let clockwork = Clockwork {
         began: Instant::now(),
         lives: Duration::from_secs(300),
-        takes: Duration::from_secs(7),
+        takes,
         breaks,
         asked: asked.clone(),
     };
@@ -137,5 +143,32 @@ fn a_shard_whose_token_has_ended_starts_nothing_more() {
             seen.troubles().iter().any(|what| what.contains("the bank is closed; its source is asked again"))
         );
         assert_eq!(tokens_below(bench.root()), [""; 0].map(PathBuf::from));
+    });
+}
+
+/// A worker that says of each token at once that it was refused; how often the source was asked.
+async fn refuses(gag: Option<Gag>) -> (Seen, u64) {
+    let bench = bench(3, 1);
+    let (source, asked) = source_that_takes(Duration::from_secs(1), u64::MAX, OnFailure::End);
+    let shard = Shard { gag, ..Shard::script(Script::lies(Lie::Refuses, 0)) };
+    let how = How { cancel: Some(Duration::from_secs(200)), ..how(source) };
+    let seen = bench.collect(vec![shard], how).await;
+    (seen, asked.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_worker_that_refuses_every_token_gets_one_now_and_then() {
+    paused(async {
+        let (_, asked) = refuses(None).await;
+        assert!((5..=20).contains(&asked), "in 200 s its source was asked {asked} times");
+    });
+}
+
+#[test]
+fn a_worker_that_asks_for_tokens_and_does_not_read_them_gets_one() {
+    paused(async {
+        let (seen, asked) = refuses(Some(Gag::Block(0))).await;
+        assert_eq!(asked, 1, "{:?}", seen.ending());
+        assert_eq!(seen.why(), "`need-tokens` came while one was open");
     });
 }
