@@ -126,15 +126,15 @@ pub async fn collect(
             .map(|(variant, client)| (variant.clone(), client::info(client.kind)))
             .collect(),
     };
-    let trials = Trials {
+    let trials = Arc::new(Trials {
         bundle: place.bundle.as_path().into(),
         tokens: tokens.clone(),
         uses: bundle.clients.iter().map(|(variant, client)| (variant.clone(), uses(client))).collect(),
-        runner: Arc::new(runner),
+        runner,
         results,
         shared: shared.clone(),
         say: say.clone(),
-    };
+    });
     let working = async {
         tell(&say, hello).await?;
         if let Some((tokens, say, shared)) = renewing {
@@ -342,15 +342,16 @@ struct Trials {
     bundle: Arc<Path>,
     tokens: Option<Arc<Tokens>>,
     uses: BTreeMap<VariantId, Uses>,
-    runner: Arc<TrialRunner>,
+    runner: TrialRunner,
     results: ResultsDir,
     shared: Arc<Shared>,
     say: mpsc::Sender<FromWorker>,
 }
 
 impl Trials {
-    /// Does the work in its order, `concurrency` trials at a time; says how many ended.
-    async fn run(&self, mut work: WorkLines, concurrency: usize) -> Result<u64, CollectError> {
+    /// Does the work in its order, `concurrency` trials at a time; says how many ended. Each asks leave
+    /// for itself: one that waits for a thing that others hold lets the next ask.
+    async fn run(self: &Arc<Self>, mut work: WorkLines, concurrency: usize) -> Result<u64, CollectError> {
         let room = Arc::new(Semaphore::new(concurrency));
         let mut running: JoinSet<Result<bool, CollectError>> = JoinSet::new();
         let mut ended = 0;
@@ -363,24 +364,19 @@ impl Trials {
             let case = Arc::new(case);
             for planned in trials {
                 let permit = tokio::select! {
-                    permit = room.clone().acquire_owned() => permit.map_err(|error| CollectError::Host(error.to_string()))?,
+                    biased;
                     () = self.shared.stop.cancelled() => break 'work,
+                    permit = room.clone().acquire_owned() => permit.map_err(|error| CollectError::Host(error.to_string()))?,
                 };
                 while let Some(done) = running.try_join_next() {
                     count(done)?;
                 }
-                let Some(waited) = self.acquire(&case, &planned).await? else { break 'work };
-                let one = One {
-                    bundle: self.bundle.clone(),
-                    tokens: self.tokens.clone(),
-                    runner: self.runner.clone(),
-                    results: self.results.clone(),
-                    shared: self.shared.clone(),
-                    say: self.say.clone(),
-                };
-                let case = case.clone();
+                let (trials, case) = (self.clone(), case.clone());
                 running.spawn(async move {
-                    let done = one.run(&case, sha256, &planned, waited).await;
+                    let done = match trials.acquire(&case, &planned).await? {
+                        Some(waited) => trials.one(&case, sha256, &planned, waited).await,
+                        None => Ok(false),
+                    };
                     drop(permit);
                     done
                 });
@@ -420,25 +416,9 @@ impl Trials {
             () = self.shared.stop.cancelled() => Ok(None),
         }
     }
-}
 
-fn key(case: &Case, planned: &Planned) -> TrialKey {
-    TrialKey { case: case.id.clone(), variant: planned.variant.clone(), index: planned.index }
-}
-
-/// One trial.
-struct One {
-    bundle: Arc<Path>,
-    tokens: Option<Arc<Tokens>>,
-    runner: Arc<TrialRunner>,
-    results: ResultsDir,
-    shared: Arc<Shared>,
-    say: mpsc::Sender<FromWorker>,
-}
-
-impl One {
-    /// Does it, keeps it and says so; false where it was ended before its time, and is missing.
-    async fn run(
+    /// Does a trial, keeps it and says so; false where it was ended before its time, and is missing.
+    async fn one(
         &self,
         case: &Case,
         sha256: Digest,
@@ -494,6 +474,10 @@ impl One {
         tell(&self.say, FromWorker::Trial(done)).await?;
         Ok(true)
     }
+}
+
+fn key(case: &Case, planned: &Planned) -> TrialKey {
+    TrialKey { case: case.id.clone(), variant: planned.variant.clone(), index: planned.index }
 }
 
 /// A place for the tokens of the bundle's clients; none where they need none.
