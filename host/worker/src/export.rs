@@ -10,10 +10,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mst_model::case::check_path;
-use mst_model::transcript::{FileEntry, Omitted};
+use mst_model::transcript::{FileEntry, Omitted, Scrubbed};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
+use crate::tokens::Scrubber;
 use crate::until::{Late, Until};
 use crate::workspace;
 
@@ -52,6 +53,8 @@ impl Default for Bounds {
 pub(crate) struct Exported {
     pub(crate) files: Vec<FileEntry>,
     pub(crate) omitted: Vec<Omitted>,
+    /// What was taken out of the files.
+    pub(crate) scrubbed: Vec<Scrubbed>,
 }
 
 /// A workspace that could not be kept.
@@ -65,7 +68,8 @@ pub(crate) enum ExportError {
     Staging { path: PathBuf, source: io::Error },
 }
 
-/// Copies what is kept of `from` into `into`, which is made when there is something. Blocks.
+/// Copies what is kept of `from` into `into`, which is made when there is something, without the
+/// tokens that stand in it: none is written first and taken out then. Blocks.
 ///
 /// The client's processes are gone by now, as far as anybody can tell. Should one be left and
 /// move things about, it can spoil its own export and reach nothing else: every step is taken
@@ -73,10 +77,12 @@ pub(crate) enum ExportError {
 pub(crate) fn export(
     from: &Path,
     into: &Path,
+    scrubber: &Scrubber,
     bounds: Bounds,
     until: Until,
 ) -> Result<Exported, ExportError> {
-    let mut keeper = Keeper { into, bounds, until, exported: Exported::default(), bytes: 0, not_listed: 0 };
+    let exported = Exported::default();
+    let mut keeper = Keeper { into, scrubber, bounds, until, exported, bytes: 0, not_listed: 0 };
     match rustix::fs::open(from, OFlags::DIRECTORY | READ, Mode::empty()) {
         Ok(root) => keeper.directory(&root, "", 0)?,
         Err(error) => keeper.omit(".", format!("the workspace is no directory any more: {error}")),
@@ -86,12 +92,13 @@ pub(crate) fn export(
         exported.omitted.push(Omitted { path: ".".to_owned(), why: format!("and {not_listed} more") });
     }
     exported.files.sort_by(|one, other| one.path.cmp(&other.path));
+    exported.scrubbed.sort_by(|one, other| one.entry.cmp(&other.entry));
     Ok(exported)
 }
 
 /// Removes the directories above `file`, which was removed, that hold nothing any more, as far as
-/// `root`, which stays. Their names may be what must not be kept.
-pub(crate) fn remove_emptied(file: &Path, root: &Path) {
+/// `root`, which stays.
+fn remove_emptied(file: &Path, root: &Path) {
     let above = file.ancestors().skip(1).take_while(|dir| *dir != root);
     for dir in above {
         // One that holds something stays, and so do those above it.
@@ -110,6 +117,7 @@ const READ: OFlags = OFlags::RDONLY
 
 struct Keeper<'a> {
     into: &'a Path,
+    scrubber: &'a Scrubber,
     bounds: Bounds,
     until: Until,
     exported: Exported,
@@ -120,7 +128,8 @@ struct Keeper<'a> {
 impl Keeper<'_> {
     fn omit(&mut self, path: &str, why: impl Into<String>) {
         if self.exported.omitted.len() < self.bounds.omitted {
-            self.exported.omitted.push(Omitted { path: path.to_owned(), why: why.into() });
+            let path = self.scrubber.name(path).unwrap_or_else(|| path.to_owned());
+            self.exported.omitted.push(Omitted { path, why: why.into() });
         } else {
             self.not_listed += 1;
         }
@@ -212,6 +221,10 @@ impl Keeper<'_> {
             self.omit(&path, format!("there are more than {} files", self.bounds.files));
             return Ok(());
         }
+        if self.scrubber.name(&path).is_some() {
+            self.omit(&path, "a token stands in its name");
+            return Ok(());
+        }
         let opened = openat(dir, name, READ, Mode::empty()).map(File::from);
         let looked = opened.map_err(io::Error::from).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = match looked {
@@ -234,10 +247,12 @@ impl Keeper<'_> {
         let to = self.into.join(&path);
         let staging = |source| ExportError::Staging { path: to.clone(), source };
         let mut target = create(&to).map_err(staging)?;
-        // It may have grown since, so it is read to one byte more than there is room for.
+        // It may have grown since, so it is read to one byte more than there is room for; and it may
+        // grow by what stands in place of tokens.
         let mut written = Ok(());
         let mut late = Ok(());
-        let copied = workspace::copy(&mut file.take(room + 1), |piece| {
+        let mut clean = self.scrubber.reader(file.take(room + 1));
+        let copied = workspace::copy(&mut clean.by_ref().take(room + 1), |piece| {
             late = self.until.check();
             written = target.write_all(piece);
             match (&written, &late) {
@@ -248,13 +263,14 @@ impl Keeper<'_> {
         written.map_err(staging)?;
         late?;
         let why = match copied {
-            Ok((size_bytes, sha256)) if size_bytes <= room => {
+            Ok((size_bytes, sha256)) if size_bytes <= room && clean.source().limit() > 0 => {
                 self.bytes += size_bytes;
+                self.exported.scrubbed.extend(clean.scrubbed(&format!("files/{path}")));
                 let executable = metadata.mode() & 0o100 != 0;
                 self.exported.files.push(FileEntry { path, size_bytes, sha256, executable });
                 return Ok(());
             }
-            Ok((size_bytes, _)) => self.too_large(size_bytes),
+            Ok((size_bytes, _)) => self.too_large(size_bytes.max(room + 1 - clean.source().limit())),
             Err(error) => format!("it can't be read: {error}"),
         };
         fs::remove_file(&to).map_err(staging)?;
@@ -296,11 +312,13 @@ fn create(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::time::Duration;
 
     use mst_model::Digest;
+    use mst_protocol::Secret;
     use tempfile::TempDir;
 
     use super::*;
@@ -308,13 +326,15 @@ mod tests {
     struct Left {
         from: TempDir,
         into: TempDir,
+        scrubber: Scrubber,
         bounds: Bounds,
     }
 
     impl Left {
         fn new(files: &[&str]) -> Left {
             let made = || tempfile::tempdir().expect("made");
-            let left = Left { from: made(), into: made(), bounds: Bounds::default() };
+            let scrubber = Scrubber::default();
+            let left = Left { from: made(), into: made(), scrubber, bounds: Bounds::default() };
             for path in files {
                 let path = left.from.path().join(path);
                 fs::create_dir_all(path.parent().expect("has one")).expect("made");
@@ -330,12 +350,12 @@ mod tests {
         fn keep(&self) -> Exported {
             let until = Until::after(Duration::from_secs(60));
             let into = self.into.path().join("files");
-            export(self.from.path(), &into, self.bounds, until).expect("kept")
+            export(self.from.path(), &into, &self.scrubber, self.bounds, until).expect("kept")
         }
 
         /// The paths that were kept, and each omission as `PATH: WHY`.
         fn kept(&self) -> (Vec<String>, Vec<String>) {
-            let Exported { files, omitted } = self.keep();
+            let Exported { files, omitted, .. } = self.keep();
             for file in &files {
                 let bytes = fs::read(self.into.path().join("files").join(&file.path)).expect("is there");
                 assert_eq!((file.size_bytes, file.sha256), (bytes.len() as u64, Digest::of(&bytes)));
@@ -509,7 +529,47 @@ mod tests {
     #[test]
     fn there_is_a_deadline() {
         let left = Left::new(&["a"]);
-        let late = export(left.from.path(), left.into.path(), left.bounds, Until::after(Duration::ZERO));
+        let late = export(
+            left.from.path(),
+            left.into.path(),
+            &left.scrubber,
+            left.bounds,
+            Until::after(Duration::ZERO),
+        );
         assert!(matches!(late, Err(ExportError::Late(_))));
+    }
+
+    #[test]
+    fn tokens_are_taken_out_on_the_way_and_stand_in_no_name() {
+        let mut left = Left::new(&["b", "secret-8", "c/secret-8/d/one", "c/secret-8/d/two"]);
+        fs::write(left.at("a"), "it is secret-8\n").expect("written");
+        let link = std::os::unix::fs::symlink("a", left.at("secret-8-link"));
+        link.expect("linked");
+        let token = |name: &str| (name.parse().expect("a name"), Secret::new("secret-8".to_owned()));
+        left.scrubber = Scrubber::new(vec![token("gateway")]);
+        let (kept, omitted) = left.kept();
+        assert_eq!(kept, ["a", "b"]);
+        assert_eq!(
+            omitted,
+            [
+                "c/[token gateway]/d/one: a token stands in its name",
+                "c/[token gateway]/d/two: a token stands in its name",
+                "[token gateway]: a token stands in its name",
+                "[token gateway]-link: it is a symbolic link",
+            ]
+        );
+        let into = left.into.path().join("files");
+        assert_eq!(fs::read_to_string(into.join("a")).expect("reads"), "it is [token gateway]\n");
+        let listed = fs::read_dir(into).expect("lists").map(|entry| entry.expect("reads").file_name());
+        assert_eq!(listed.collect::<BTreeSet<_>>(), ["a", "b"].map(Into::into).into(), "no directory either");
+        left.into = tempfile::tempdir().expect("made");
+        let scrubbed = left.keep().scrubbed;
+        assert_eq!((scrubbed.len(), scrubbed[0].entry.as_str(), scrubbed[0].times), (1, "files/a", 1));
+        // What stands in their place counts as what it is.
+        left.into = tempfile::tempdir().expect("made");
+        left.bounds.file_bytes = 20;
+        let (kept, omitted) = left.kept();
+        assert_eq!(kept, ["b"]);
+        assert_eq!(omitted[0], "a: it is larger than 20 bytes");
     }
 }

@@ -178,10 +178,10 @@ impl TrialRunner {
         }
         let mut scrubbed = Vec::new();
         if let Some(tokens) = &self.tokens {
-            let (scrubber, files) = (tokens.scrubber(), into.join("files"));
-            (report, stderr, exported, scrubbed) =
-                spawn_blocking(move || scrub(&scrubber, &files, report, stderr, exported)).await??;
+            let scrubber = tokens.scrubber();
+            (report, stderr, scrubbed) = spawn_blocking(move || scrub(&scrubber, report, stderr)).await?;
         }
+        scrubbed.append(&mut exported.scrubbed);
         let (report, stderr) = keep_streams(into, report, stderr).await?;
         Ok(Done { spent, outcome, report, stderr, exported, scrubbed })
     }
@@ -201,9 +201,12 @@ impl TrialRunner {
     ) -> Result<Result<Exported, String>, TrialError> {
         let (from, files) = (workspace.dir(), into.join("files"));
         let to = files.clone();
-        let kept =
-            blocking(self.deadlines.export.0, move |until| export(&from, &to, Bounds::default(), until))
-                .await?;
+        // What was given until now: its client is gone.
+        let scrubber = self.tokens.as_ref().map(|tokens| tokens.scrubber()).unwrap_or_default();
+        let kept = blocking(self.deadlines.export.0, move |until| {
+            export(&from, &to, &scrubber, Bounds::default(), until)
+        })
+        .await?;
         let late = match kept {
             Ok(Ok(exported)) => return Ok(Ok(exported)),
             Ok(Err(ExportError::Staging { path, source })) => {
@@ -246,22 +249,18 @@ impl Done {
     }
 }
 
-/// Takes tokens out of what is kept: no secret comes to a disk by a client that gives it away.
+/// Takes tokens out of what a client said: no secret comes to a disk by one that gives it away.
 fn scrub(
     scrubber: &Scrubber,
-    files: &Path,
     mut report: Option<Stream>,
     mut stderr: Stream,
-    mut exported: Exported,
-) -> Result<(Option<Stream>, Stream, Exported, Vec<Scrubbed>), TrialError> {
+) -> (Option<Stream>, Stream, Vec<Scrubbed>) {
     let mut scrubbed = Vec::new();
     if let Some(report) = &mut report {
         scrubber.stream("report", report, &mut scrubbed);
     }
     scrubber.stream("stderr", &mut stderr, &mut scrubbed);
-    let kept = scrubber.files(files, &mut exported, &mut scrubbed);
-    kept.map_err(|source| TrialError::Staging { path: files.to_owned(), source })?;
-    Ok((report, stderr, exported, scrubbed))
+    (report, stderr, scrubbed)
 }
 
 /// How much longer than its limit blocking work is waited for: it sees the limit itself, unless

@@ -1,18 +1,14 @@
 //! Takes tokens out of what is kept of a trial.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
 
 use memchr::memmem;
-use mst_model::transcript::{Omitted, Scrubbed};
-use mst_model::{Digest, TokenId};
+use mst_model::TokenId;
+use mst_model::transcript::Scrubbed;
 use mst_process::Stream;
 use mst_protocol::Secret;
-
-use crate::export::{Exported, remove_emptied};
 
 /// A shorter beginning of a value is no part of one that anybody can know.
 const MIN_PART: usize = 4;
@@ -36,46 +32,24 @@ impl Scrubber {
         }
     }
 
-    /// Takes them out of the files below `dir`, and leaves out files that have one in their name.
-    pub(crate) fn files(
-        &self,
-        dir: &Path,
-        exported: &mut Exported,
-        scrubbed: &mut Vec<Scrubbed>,
-    ) -> io::Result<()> {
-        if self.values.is_empty() {
-            return Ok(());
-        }
-        let named = |text: &str| {
-            let (clean, counts) = self.replace(text.as_bytes(), false);
-            (!counts.is_empty()).then(|| String::from_utf8_lossy(&clean).into_owned())
-        };
-        for omitted in &mut exported.omitted {
-            if let Some(clean) = named(&omitted.path) {
-                omitted.path = clean;
-            }
-        }
-        let mut kept = Vec::new();
-        for mut file in std::mem::take(&mut exported.files) {
-            let path = dir.join(&file.path);
-            if let Some(clean) = named(&file.path) {
-                fs::remove_file(&path)?;
-                // It may stand in a directory's name, which is to go with its last file.
-                remove_emptied(&path, dir);
-                let why = "a token stands in its name".to_owned();
-                exported.omitted.push(Omitted { path: clean, why });
-                continue;
-            }
-            let bytes = fs::read(&path)?;
-            if let Some(clean) = self.clean(&format!("files/{}", file.path), &bytes, false, scrubbed) {
-                file.size_bytes = clean.len() as u64;
-                file.sha256 = Digest::of(&clean);
-                fs::write(&path, clean)?;
-            }
-            kept.push(file);
-        }
-        exported.files = kept;
-        Ok(())
+    /// A name in which they stood, without them; none where none did.
+    pub(crate) fn name(&self, name: &str) -> Option<String> {
+        let (clean, counts) = self.replace(name.as_bytes(), false);
+        (!counts.is_empty()).then(|| String::from_utf8_lossy(&clean).into_owned())
+    }
+
+    /// What `from` gives, without them.
+    pub(crate) fn reader<R: Read>(&self, from: R) -> Clean<'_, R> {
+        let piece = vec![0; PIECE].into_boxed_slice();
+        Clean { from, piece, ready: Vec::new(), given: 0, over: false, sieve: self.sieve() }
+    }
+
+    fn sieve(&self) -> Sieve<'_> {
+        let values = self.values.iter().filter(|(_, value)| !value.reveal().is_empty());
+        let finders = values.map(|(token, value)| (token, memmem::Finder::new(value.reveal().as_bytes())));
+        let finders: Vec<_> = finders.collect();
+        let longest = finders.iter().map(|(_, finder)| finder.needle().len()).max().unwrap_or_default();
+        Sieve { finders, longest, held: Vec::new(), covered: 0, counts: BTreeMap::new() }
     }
 
     fn clean(&self, entry: &str, bytes: &[u8], cut: bool, scrubbed: &mut Vec<Scrubbed>) -> Option<Vec<u8>> {
@@ -92,41 +66,136 @@ impl Scrubber {
         Some(clean)
     }
 
-    /// The bytes without the values, and how often each stood there. Values that overlap go together.
-    fn replace(&self, bytes: &[u8], cut: bool) -> (Vec<u8>, BTreeMap<&TokenId, u64>) {
-        let mut found: Vec<(Range<usize>, &TokenId)> = Vec::new();
-        for (token, value) in &self.values {
-            let value = value.reveal().as_bytes();
-            if value.is_empty() {
-                continue;
-            }
+    /// The bytes without the values, and how often each stood there.
+    fn replace<'a>(&'a self, bytes: &[u8], cut: bool) -> (Vec<u8>, Counts<'a>) {
+        let (mut sieve, mut clean) = (self.sieve(), Vec::new());
+        for piece in bytes.chunks(PIECE) {
+            sieve.push(piece, &mut clean);
+        }
+        sieve.end(cut, &mut clean);
+        (clean, sieve.counts)
+    }
+}
+
+/// How often each value stood somewhere.
+type Counts<'a> = BTreeMap<&'a TokenId, u64>;
+
+/// So much is looked through at a time.
+const PIECE: usize = 64 << 10;
+
+/// Takes values out of bytes that come piece by piece. Values that overlap go together.
+struct Sieve<'a> {
+    finders: Vec<(&'a TokenId, memmem::Finder<'a>)>,
+    longest: usize,
+    /// The last bytes that came, in which a value may have begun.
+    held: Vec<u8>,
+    /// So many of them belong to a value that was counted.
+    covered: usize,
+    counts: Counts<'a>,
+}
+
+impl<'a> Sieve<'a> {
+    fn push(&mut self, piece: &[u8], clean: &mut Vec<u8>) {
+        self.held.extend_from_slice(piece);
+        // What begins before this is seen whole.
+        let safe = (self.held.len() + 1).saturating_sub(self.longest.max(1));
+        let found = self.found(safe);
+        self.pass(safe, found, clean);
+    }
+
+    /// Where the rest was dropped, a value may have been cut in two: what is left of it goes too.
+    fn end(&mut self, cut: bool, clean: &mut Vec<u8>) {
+        let safe = self.held.len();
+        let mut found = self.found(safe);
+        for (token, finder) in self.finders.iter().filter(|_| cut) {
+            let value = finder.needle();
+            let most = value.len().saturating_sub(1).min(safe);
+            let part = (MIN_PART..=most).rev().find(|part| self.held.ends_with(&value[..*part]));
+            found.extend(part.map(|part| (safe - part..safe, *token)));
+        }
+        self.pass(safe, found, clean);
+    }
+
+    /// The values that begin before `safe`.
+    fn found(&self, safe: usize) -> Vec<(Range<usize>, &'a TokenId)> {
+        let mut found = Vec::new();
+        for (token, finder) in &self.finders {
             // One after the other also where they overlap themselves.
-            let finder = memmem::Finder::new(value);
             let mut from = 0;
-            while let Some(at) = finder.find(&bytes[from..]) {
+            while from < safe
+                && let Some(at) = finder.find(&self.held[from..])
+                && from + at < safe
+            {
                 let at = from + at;
-                found.push((at..at + value.len(), token));
+                found.push((at..at + finder.needle().len(), *token));
                 from = at + 1;
             }
-            if cut {
-                let most = value.len().saturating_sub(1).min(bytes.len());
-                let part = (MIN_PART..=most).rev().find(|part| bytes.ends_with(&value[..*part]));
-                found.extend(part.map(|part| (bytes.len() - part..bytes.len(), token)));
-            }
         }
+        found
+    }
+
+    /// Passes on what comes before `safe`, without what was found.
+    fn pass(&mut self, safe: usize, mut found: Vec<(Range<usize>, &'a TokenId)>, clean: &mut Vec<u8>) {
         found.sort_by_key(|(range, _)| (range.start, usize::MAX - range.end));
-        let (mut clean, mut counts) = (Vec::new(), BTreeMap::new());
-        let mut done = 0;
+        let mut done = self.covered;
         for (range, token) in found {
             if range.start >= done {
-                clean.extend_from_slice(&bytes[done..range.start]);
+                clean.extend_from_slice(&self.held[done..range.start]);
                 clean.extend_from_slice(format!("[token {token}]").as_bytes());
-                *counts.entry(token).or_default() += 1;
+                *self.counts.entry(token).or_default() += 1;
             }
             done = done.max(range.end);
         }
-        clean.extend_from_slice(&bytes[done..]);
-        (clean, counts)
+        if done < safe {
+            clean.extend_from_slice(&self.held[done..safe]);
+            done = safe;
+        }
+        self.held.drain(..safe);
+        self.covered = done - safe;
+    }
+}
+
+/// A file without the values that stand in it: they are never on their way to a disk.
+pub(crate) struct Clean<'a, R> {
+    from: R,
+    piece: Box<[u8]>,
+    ready: Vec<u8>,
+    given: usize,
+    over: bool,
+    sieve: Sieve<'a>,
+}
+
+impl<R> Clean<'_, R> {
+    /// What it came from.
+    pub(crate) fn source(&self) -> &R {
+        &self.from
+    }
+
+    /// What was taken out, of what is kept as `entry`.
+    pub(crate) fn scrubbed(&self, entry: &str) -> impl Iterator<Item = Scrubbed> {
+        self.sieve.counts.iter().map(move |(token, times)| Scrubbed {
+            entry: entry.to_owned(),
+            token: (*token).clone(),
+            times: *times,
+        })
+    }
+}
+
+impl<R: Read> Read for Clean<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.ready.len() && !self.over {
+            let read = self.from.read(&mut self.piece)?;
+            (self.given, self.over) = (0, read == 0);
+            self.ready.clear();
+            match read {
+                0 => self.sieve.end(false, &mut self.ready),
+                read => self.sieve.push(&self.piece[..read], &mut self.ready),
+            }
+        }
+        let some = into.len().min(self.ready.len() - self.given);
+        into[..some].copy_from_slice(&self.ready[self.given..self.given + some]);
+        self.given += some;
+        Ok(some)
     }
 }
 
@@ -169,40 +238,35 @@ mod tests {
         assert_eq!(scrub(&values, "it is hun", 9).0, "it is hun");
     }
 
+    /// Gives so many bytes at a time.
+    struct Drops<'a>(&'a [u8], usize);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let some = self.1.min(into.len());
+            self.0.read(&mut into[..some])
+        }
+    }
+
     #[test]
-    fn files_are_rewritten_and_those_that_are_called_so_left_out() {
-        let dir = tempfile::tempdir().expect("made");
-        fs::create_dir_all(dir.path().join("c/hunter2-secret/d")).expect("made");
-        let file = |path: &str, text: &str| {
-            fs::write(dir.path().join(path), text).expect("written");
-            mst_model::transcript::FileEntry {
-                path: path.to_owned(),
-                size_bytes: text.len() as u64,
-                sha256: Digest::of(text.as_bytes()),
-                executable: false,
-            }
-        };
-        let mut exported = Exported {
-            files: vec![
-                file("a", "hunter2-secret\n"),
-                file("b", "plain"),
-                file("hunter2-secret", ""),
-                file("c/hunter2-secret/d/one", ""),
-                file("c/hunter2-secret/d/two", ""),
-            ],
-            omitted: Vec::new(),
-        };
-        let mut scrubbed = Vec::new();
-        scrubber(&[("a", "hunter2-secret")]).files(dir.path(), &mut exported, &mut scrubbed).expect("scrubs");
-        assert_eq!(fs::read_to_string(dir.path().join("a")).expect("reads"), "[token a]\n");
-        assert_eq!(exported.files[0], file("a", "[token a]\n"));
-        assert_eq!(exported.files.len(), 2);
-        assert_eq!(exported.omitted[0].path, "[token a]");
-        assert_eq!(exported.omitted[2].path, "c/[token a]/d/two");
-        let mut left: Vec<_> =
-            fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("reads").file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["a", "b"], "no directory is called so either");
-        assert_eq!((scrubbed.len(), scrubbed[0].entry.as_str()), (1, "files/a"));
+    fn piece_by_piece_is_as_at_once() {
+        let values = [("a", "xyxyxyxy"), ("b", "yx-secret-of-b"), ("c", "z"), ("d", "")];
+        let text = "..xyxyxyxyxyx-secret-of-b zz xyxyxyx yx-secret-of-xyxyxyxyxyxyxyxyxyxy-secret-of-b";
+        let scrubber = scrubber(&values);
+        let whole = scrubber.replace(text.as_bytes(), false);
+        let shown = String::from_utf8_lossy(&whole.0);
+        assert_eq!(shown, "..[token a] [token c][token c] xyxyxyx yx-secret-of-[token a]-secret-of-b");
+        for size in 1..text.len() {
+            let (mut reader, mut clean) = (scrubber.reader(Drops(text.as_bytes(), size)), Vec::new());
+            reader.read_to_end(&mut clean).expect("reads");
+            assert_eq!(String::from_utf8_lossy(&clean), shown, "{size} at a time");
+            let counts: Vec<_> = reader.scrubbed("x").map(|one| (one.token.to_string(), one.times)).collect();
+            assert_eq!(counts, [("a".to_owned(), 2), ("c".to_owned(), 2)], "{size} at a time");
+        }
+        // Over the edge of a piece, and held no longer than needed.
+        let long = format!("{}xyxyxyxy{}", "-".repeat(PIECE - 3), "-".repeat(PIECE));
+        let (clean, counts) = scrubber.replace(long.as_bytes(), false);
+        assert_eq!(clean.len(), 2 * PIECE - 3 + "[token a]".len());
+        assert_eq!(counts.values().sum::<u64>(), 1);
     }
 }
