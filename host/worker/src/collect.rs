@@ -30,6 +30,9 @@ use crate::trial::{ClientEnvironment, TrialRunner};
 /// How often a worker says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// How long a worker waits at its end for what it ended to be gone.
+const SETTLE: Duration = Duration::from_secs(3);
+
 /// A worker that could not go on. What it finished is on its disk and was said.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
@@ -108,6 +111,7 @@ pub async fn collect(
         stop: CancellationToken::new(),
         kill: CancellationToken::new(),
         unclean: AtomicBool::new(false),
+        cut: AtomicBool::new(false),
     });
     let mut tasks = JoinSet::new();
     tasks.spawn(write(to, said));
@@ -145,17 +149,17 @@ pub async fn collect(
             broken = first_failure(&mut tasks) => return Err(broken),
         };
         // Also where that failed, it is said and no more can be done.
-        let removed = tokens.as_ref().map_or(Ok(()), |tokens| tokens.remove());
-        let clean = removed.is_ok() && !shared.unclean.load(Ordering::Relaxed);
+        let removed = remove(&tokens).await;
+        let cut = shared.cut.load(Ordering::Relaxed);
+        let gone = !cut || nothing_left(&place.scratch).await;
+        let clean = removed.is_ok() && gone && !shared.unclean.load(Ordering::Relaxed);
         tell(&say, FromWorker::Done { trials: ended, clean }).await
     };
     // The tasks end only when the channel does; a channel that breaks ends the worker.
     let result = working.await;
     shared.kill.cancel();
-    if let Some(tokens) = &tokens {
-        // Done already, where it went well.
-        tokens.remove()?;
-    }
+    // Done already, where it went well.
+    remove(&tokens).await?;
     drop((trials, say));
     if result.is_ok() {
         // The last lines are still to be written.
@@ -166,6 +170,33 @@ pub async fn collect(
         }
     }
     result
+}
+
+/// Removes the tokens, away from where others are waited for.
+async fn remove(tokens: &Option<Arc<Tokens>>) -> Result<(), CollectError> {
+    let Some(tokens) = tokens.clone() else { return Ok(()) };
+    let removed = tokio::task::spawn_blocking(move || tokens.remove()).await;
+    Ok(removed.map_err(|error| CollectError::Host(error.to_string()))??)
+}
+
+/// Whether trials that were ended before their time have left nothing: no process, and nothing in
+/// `scratch`, which is theirs alone.
+async fn nothing_left(scratch: &Path) -> bool {
+    let scratch = scratch.to_owned();
+    let looked = tokio::task::spawn_blocking(move || {
+        let empty = || match std::fs::read_dir(&scratch) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        let until = std::time::Instant::now() + SETTLE;
+        let settled = mst_process::settle(SETTLE) == 0;
+        // A workspace may be on its way out.
+        while !empty() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        settled && empty()
+    });
+    looked.await.unwrap_or(false)
 }
 
 /// How a task of the channel ended.
@@ -206,6 +237,8 @@ struct Shared {
     kill: CancellationToken,
     /// Something could not be cleaned up after a trial.
     unclean: AtomicBool,
+    /// A trial was ended before its time: what became of its processes is still to be seen.
+    cut: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -447,7 +480,10 @@ impl Trials {
             () = self.shared.kill.cancelled() => None,
         };
         locked(&self.shared.in_flight).remove(&trial);
-        let Some(mut transcript) = transcript else { return Ok(false) };
+        let Some(mut transcript) = transcript else {
+            self.shared.cut.store(true, Ordering::Relaxed);
+            return Ok(false);
+        };
         transcript.previous = planned.previous;
         transcript.spent.waited_ms = waited.as_millis() as u64;
         let status = transcript.outcome.status;
@@ -538,5 +574,19 @@ impl WorkLines {
         let line = self.lines.next().transpose();
         line.and_then(|line| Ok(line.map(|line| serde_json::from_str(&line)).transpose()?))
             .map_err(|source| CollectError::Bundle { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_trial_left_is_seen_at_the_end() {
+        let scratch = tempfile::tempdir().expect("made");
+        assert!(nothing_left(&scratch.path().join("none")).await);
+        assert!(nothing_left(scratch.path()).await);
+        std::fs::create_dir(scratch.path().join("work")).expect("made");
+        assert!(!nothing_left(scratch.path()).await);
     }
 }

@@ -203,7 +203,9 @@ fn hold(dir: &Path) -> io::Result<File> {
 fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let dir = entry.path();
+        // Clients can write there: to open a FIFO would take for ever.
         let left = entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && fs::symlink_metadata(dir.join(LOCK)).is_ok_and(|meta| meta.is_file())
             && File::open(dir.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
         if left {
             let _ = fs::remove_dir_all(&dir);
@@ -290,7 +292,7 @@ mod tests {
         let dir = TokenDir::make(&[open.clone(), closed.clone()], "run-0", false).expect("made");
         assert_eq!(dir.path().parent(), Some(&*closed));
         assert_eq!(fs::metadata(&open).expect("is there").mode() & 0o777, 0o755);
-        let error = TokenDir::make(&[open.clone()], "run-0", false).expect_err("is open");
+        let error = TokenDir::make(std::slice::from_ref(&open), "run-0", false).expect_err("is open");
         let says = format!("`{}` is open to others (its mode is to be 0700)", open.display());
         assert!(error.to_string().ends_with(&says), "{error}");
     }
