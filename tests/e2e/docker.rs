@@ -141,7 +141,7 @@ fn after_kill_9_containers_are_reaped() {
 }
 
 #[test]
-fn an_image_that_is_not_there_is_said_and_nothing_is_left() {
+fn an_image_that_is_not_there_is_said_and_no_machine_is_left() {
     need!(image());
     let space = Space::new();
     Eval::new().client("cat").cases([case("0")]).write(&space);
@@ -149,7 +149,11 @@ fn an_image_that_is_not_there_is_said_and_nothing_is_left() {
     let args = ["run", "eval.yaml", "--runner", "mst/runner/docker", "--runner-option", option];
     let output = space.mst(args).exits(105);
     assert!(output.stderr.contains("no-such-image"), "{output}");
-    assert!(space.runs().is_empty());
+    // What the engine was asked stays to be read.
+    let run = space.run();
+    assert_eq!(run.trials(), 0);
+    assert!(output.said().contains("; `mst audit runs/[RUN]` tells what plugins did"), "{output}");
+    assert_eq!(containers(&run.name()), [""; 0]);
 }
 
 #[test]

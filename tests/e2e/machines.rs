@@ -366,8 +366,14 @@ fn a_run_that_can_make_no_machine_is_none() {
     fs::remove_dir(space.path("machines")).expect("removed");
     let output = run(&space, runner, &["--shards", "2"]).exits(105);
     assert!(output.stderr.contains("error: no worker could be started"), "{output}");
-    assert!(output.stderr.contains("hint: nothing of the run is left"), "{output}");
-    assert!(!space.path("runs").exists());
+    // The runner had its program run: that stays to be read.
+    let run = space.run();
+    let says = "hint: nothing began; start it again once that is mended; `mst audit runs/[RUN]` tells what";
+    assert!(output.said().contains(says), "{output}");
+    assert_eq!((run.trials(), run.record()["collect"].as_str()), (0, Some("partial")));
+    let told = space.mst(["audit", &run.name()]).exits(0);
+    assert!(told.stdout.contains("process.run") && told.stdout.contains("exec:create"), "{told}");
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use mst_coordinator::{Collected, Stop};
 use mst_model::RunId;
 use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord, ShardEnding};
-use mst_store::{RunDir, RunWriter, new_run_id};
+use mst_store::{RunDir, RunWriter, StoreError, new_run_id};
 
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -50,9 +50,12 @@ pub(crate) async fn create(
         Ok(record) => Ok(Begun { run: Arc::new(run), record, made_runs: !were_there }),
         Err(failure) => {
             progress.end();
-            // Nothing was started: nothing is left. A directory that can't be removed does not
-            // hide why.
-            let _ = run.discard();
+            // Nothing was started: nothing is left but what plugins did. A directory that can't be
+            // removed does not hide why.
+            let failure = match run.discard() {
+                Err(StoreError::HasCalls { path }) => with_calls(failure, &path),
+                _ => failure,
+            };
             if !were_there {
                 let _ = std::fs::remove_dir(runs);
             }
@@ -61,12 +64,25 @@ pub(crate) async fn create(
     }
 }
 
+/// Says beside what failed where the calls of plugins are told.
+fn with_calls(mut failure: Failure, run: &Path) -> Failure {
+    let calls = format!("`mst audit {}` tells what plugins did meanwhile", run.display());
+    failure.hint = Some(match failure.hint {
+        Some(hint) => format!("{hint}; {calls}"),
+        None => calls,
+    });
+    failure
+}
+
 /// A run of which no worker began is none, unless a machine of it may be left: then its ledger is
-/// needed, and it goes on as one that misses everything.
+/// needed, and it goes on as one that misses everything. What plugins did outside the host, or were
+/// kept from, stays to be read.
 pub(crate) fn abandon(begun: &Begun, collected: &Collected, progress: &Progress) -> Result<(), Failure> {
-    if begun.run.abandon().is_err() {
-        return Ok(());
-    }
+    let has_calls = match begun.run.abandon() {
+        Ok(()) => false,
+        Err(StoreError::HasCalls { .. }) => true,
+        Err(_) => return Ok(()),
+    };
     progress.end();
     if begun.made_runs {
         let _ = begun.run.path().parent().map(std::fs::remove_dir);
@@ -80,7 +96,15 @@ pub(crate) fn abandon(begun: &Begun, collected: &Collected, progress: &Progress)
     if let Some(more) = broken.count().checked_sub(SHOWN).filter(|more| *more > 0) {
         failure.causes.push(format!("and {more} more shards"));
     }
-    Err(failure.hint("nothing of the run is left; start it again once that is mended"))
+    if !has_calls {
+        return Err(failure.hint("nothing of the run is left; start it again once that is mended"));
+    }
+    let mut record = begun.record.clone();
+    record.collect = collected.collect;
+    record.shards.extend(collected.shards.clone());
+    begun.run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
+    let failure = failure.hint("nothing began; start it again once that is mended");
+    Err(with_calls(failure, begun.run.path()))
 }
 
 /// An earlier run, where it still asks the same.

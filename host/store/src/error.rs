@@ -115,6 +115,12 @@ pub enum StoreError {
         /// The run directory.
         path: PathBuf,
     },
+    /// A run of which nothing is left but what its plugins did meanwhile.
+    #[error("the run in `{}` has calls of plugins that only its audit knows", .path.display())]
+    HasCalls {
+        /// The run directory.
+        path: PathBuf,
+    },
     /// The name is taken.
     #[error("there is a run in `{}` already", .path.display())]
     RunExists {

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use mst_model::audit::{Decision, Phase};
 use mst_model::grade::{Finding, Grade, Graded};
 use mst_model::ledger::MachineState;
 use mst_model::run::RunRecord;
@@ -117,7 +118,7 @@ impl RunWriter {
 
     /// Removes a run that never began: everything that was written since
     /// [`create`](RunDir::create). A run whose record was written stays, and is an error; so does
-    /// one whose ledger was begun.
+    /// one whose ledger was begun, and one whose plugins did what is to be read of.
     pub fn discard(self) -> Result<()> {
         let path = self.path();
         if self.layout.run_json().exists() {
@@ -126,11 +127,24 @@ impl RunWriter {
         if self.layout.machines().exists() {
             return Err(StoreError::HasMachines { path: path.to_owned() });
         }
+        self.check_calls()?;
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
     }
 
-    /// Removes a run that came to nothing: one with no trial, and no machine that may be there.
-    /// Another stays, and is an error. The lock is held on, on a file that has no name any more.
+    /// An error where a plugin did something outside the host, or was kept from it: that is worth
+    /// reading of whatever became of the run, and worth most where the run came to nothing.
+    fn check_calls(&self) -> Result<()> {
+        for line in self.audit()? {
+            let call = line?.call;
+            if call.phase == Phase::Begun || call.decision == Decision::Denied {
+                return Err(StoreError::HasCalls { path: self.path().to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a run that came to nothing: one with no trial, no machine that may be there, and no
+    /// call of a plugin that left the host or was denied. Another stays, and is an error. The lock is held on, on a file that has no name any more.
     pub fn abandon(&self) -> Result<()> {
         let path = self.path();
         if self.layout.trials().exists() {
@@ -139,6 +153,7 @@ impl RunWriter {
         if self.machines()?.iter().any(MachineState::may_exist) {
             return Err(StoreError::HasMachines { path: path.to_owned() });
         }
+        self.check_calls()?;
         // What makes it a run goes first: cut off after that, it is none.
         let record = self.layout.run_json();
         fs::remove_file(&record).map_err(StoreError::io("remove", &record))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mst_model::audit::Decision;
 use mst_report::{CallRow, Calls};
-use mst_store::RunDir;
+use mst_store::{RunDir, StoreError};
 
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -40,7 +40,12 @@ pub(super) fn of(run: &str, runs: &std::path::Path, denied: bool) -> Result<Call
     let failed = |error: &dyn std::error::Error, hint: Option<String>| {
         Failure::because(format!("can't read the audit of `{run}`"), error).hint_if(hint)
     };
-    let dir = RunDir::open_read(&super::find_run(run, runs)?).map_err(|error| failed(&error, None))?;
+    let path = super::find_run(run, runs)?;
+    let dir = match RunDir::open_read(&path) {
+        // One that came to nothing may have no record, and an audit all the same.
+        Err(StoreError::NoRun { .. }) if path.join("audit.jsonl").is_file() => RunDir::at(&path),
+        opened => opened.map_err(|error| failed(&error, None))?,
+    };
     Calls::of(&dir, denied).map_err(|error| failed(&error, error.hint()))
 }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Read as _;
 
 use crate::fixture::*;
+use mst_model::Digest;
+use mst_model::audit::{AuditCall, Caller, Decision, Phase};
 use mst_model::grade::Finding;
 use mst_model::transcript::Transcript;
 use mst_store::{Expected, ResultsDir, RunDir, StoreError};
@@ -143,6 +145,50 @@ fn what_has_begun_is_not_discarded_or_created_twice() {
     let path = run.path().to_owned();
     assert!(run.discard().is_err());
     RunDir::open_read(&path).expect("stays").read_record().expect("stays");
+}
+
+#[test]
+fn what_plugins_did_outside_outlives_a_run_that_came_to_nothing() {
+    let call = |phase: Phase, decision: Decision| AuditCall {
+        at: jiff::Timestamp::UNIX_EPOCH,
+        within: "create-machine".into(),
+        call: "process.run".into(),
+        phase,
+        asks: None,
+        decision,
+        rule: "a grant".into(),
+        grant: None,
+        args: String::new(),
+        result: "ok".into(),
+        bytes_in: 0,
+        bytes_out: 0,
+        duration_ns: 0,
+        count: 1,
+        counts: Default::default(),
+    };
+    let by = Caller { plugin: "a/runner/b".parse().expect("an id"), sha256: Digest::of(b"x"), about: None };
+    let cases = [
+        (call(Phase::Begun, Decision::Allowed), true),
+        (call(Phase::Ended, Decision::Denied), true),
+        // As reading a file that the eval names.
+        (call(Phase::Ended, Decision::Allowed), false),
+    ];
+    for (call, stays) in cases {
+        let runs = tempfile::tempdir().expect("makes");
+        let begun = RunDir::create(runs.path(), &run_id()).expect("creates");
+        let path = begun.path().to_owned();
+        begun.audit_log().expect("opens").append(&by, std::slice::from_ref(&call)).expect("appends");
+        let discarded = begun.discard();
+        assert_eq!(matches!(discarded, Err(StoreError::HasCalls { .. })), stays, "{discarded:?}");
+        assert_eq!(RunDir::at(&path).audit().expect("opens").count(), usize::from(stays));
+
+        let runs = tempfile::tempdir().expect("makes");
+        let run = run(runs.path(), &["x"]);
+        run.audit_log().expect("opens").append(&by, &[call]).expect("appends");
+        let abandoned = run.abandon();
+        assert_eq!(matches!(abandoned, Err(StoreError::HasCalls { .. })), stays, "{abandoned:?}");
+        assert_eq!((run.read_record().is_ok(), run.path().exists()), (stays, stays));
+    }
 }
 
 #[test]
