@@ -230,6 +230,22 @@ fn a_worker_that_is_told_to_end_leaves_no_token() {
 }
 
 #[test]
+fn a_run_that_misses_nothing_is_resumed_without_its_tokens() {
+    let (space, eval) = space("cat");
+    eval.cases(["a", "b"].map(case)).write(&space);
+    let first = space.finish(command(&space, &[]));
+    let name = space.run().name();
+    assert_eq!(space.run().trials(), 2, "{first}");
+    let resume = |more: &[&str]| space.mst([&["run", "--resume", name.as_str()], more].concat());
+    let again = resume(&[]);
+    assert_eq!((again.code, &again.stdout), (first.code, &first.stdout), "{again}");
+    // Here one could be asked again.
+    assert!(resume(&["--retry-unfinished"]).exits(105).stderr.contains("the token `from-env` can't be had"));
+    fs::remove_dir_all(space.run().dir().join("trials/b/v/0")).expect("removed");
+    assert!(resume(&[]).exits(105).stderr.contains("the token `from-env` can't be had"));
+}
+
+#[test]
 fn a_source_that_fails_is_said_before_anything_is_made() {
     let (space, eval) = space("cat");
     let said = |eval: &Eval| {

@@ -69,6 +69,10 @@ fn remove_if_left(dir: &Path) -> io::Result<()> {
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
         return Ok(());
     }
+    // To open a FIFO that somebody put there would take for ever.
+    if !fs::symlink_metadata(dir.join(LOCK))?.is_file() {
+        return Ok(());
+    }
     let lock = File::open(dir.join(LOCK))?;
     if lock.try_lock().is_err() {
         return Ok(());
@@ -119,6 +123,9 @@ mod tests {
         // Not of our making.
         let other = parent.path().join("mst-other");
         fs::create_dir(&other).expect("made");
+        let fifo = other.join(LOCK);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("made");
         let link = parent.path().join("mst-link");
         std::os::unix::fs::symlink(&other, &link).expect("linked");
         sweep_in(parent.path());

@@ -122,7 +122,11 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
     let stop = interrupt::listen(move |text| said.note(text))?;
-    scratch::sweep();
+    // What others left may take its time, and nobody who has had enough is to wait for it.
+    tokio::select! {
+        _ = tokio::task::spawn_blocking(scratch::sweep) => {}
+        () = stop.finish.cancelled() => {}
+    }
     let scratch = Scratch::new()?;
     let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
     let (run, record) = (&begun.run, &begun.record);
@@ -184,7 +188,12 @@ async fn begin(
     let uses = record.runner.clone();
     let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), Told::new(progress.clone()))?;
     let on_machines = load_runner(&ready, scratch)?;
-    let vault = vault(&ready, stop).await?;
+    let vault = if args.retry_unfinished || misses_any(&run, &record) {
+        vault(&ready, stop).await?
+    } else {
+        // No client will run: its sources may be gone as well.
+        tokens::vault(&ready.file.eval, &ready.file.dir)
+    };
     let mut begun = begin::resume(run, record, &ready, scratch, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.
     begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
@@ -193,6 +202,12 @@ async fn begin(
     begun.record.eval.capacity = ready.file.eval.capacity.clone();
     pace::check(&begun.record.eval, &begun.record.policy.limits)?;
     Ok(Started { ready, begun, on_machines, vault })
+}
+
+/// Whether a trial of a run has not finished, as far as anybody can tell before it is looked through.
+fn misses_any(run: &RunWriter, record: &RunRecord) -> bool {
+    let Ok(mut trials) = run.trials(&record.eval) else { return true };
+    trials.any(|key| !key.and_then(|key| run.has_trial(&key)).unwrap_or(false))
 }
 
 /// The run's tokens, each of them got once: what can't be had is known before anything is made.
