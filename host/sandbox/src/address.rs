@@ -9,14 +9,16 @@ pub(crate) fn near(address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(address) => near_v4(address),
         IpAddr::V6(address) => match embedded(address) {
             Some(inner) => near_v4(inner),
-            None => near_v6(address),
+            None => near_v6(address).or_else(|| near_v4(tunnelled(address)?)),
         },
     }
 }
 
 fn near_v4(address: Ipv4Addr) -> Option<&'static str> {
-    let [a, b, c, _] = address.octets();
+    let [a, b, c, d] = address.octets();
     Some(match (a, b, c) {
+        // A cloud's, though it looks like anybody's.
+        (168, 63, 129) if d == 16 => "an address of a cloud's own services",
         (0, ..) => "an address of this network",
         (127, ..) => "a loopback address",
         (169, 254, _) => "a link-local address",
@@ -40,6 +42,7 @@ fn near_v6(address: Ipv6Addr) -> Option<&'static str> {
         0xff00.. => "a multicast address",
         // What is open is 2000::/3; the rest is reserved, or leads to networks of its own.
         0x2000..=0x3fff if address.segments()[..2] == [0x2001, 0xdb8] => "an address for documentation",
+        0x3fff if address.segments()[1] < 0x1000 => "an address for documentation",
         0x2000..=0x3fff => return None,
         _ => "a reserved address",
     })
@@ -53,8 +56,21 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0xffff, ..] => Some(at(12)),
         [0, 0, 0, 0, 0xffff, 0, ..] => Some(at(12)),
         [0, 0, 0, 0, 0, 0, high, _] if high != 0 => Some(at(12)),
-        [0x64, 0xff9b, ..] => Some(at(12)),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(at(12)),
         [0x2002, ..] => Some(at(2)),
+        _ => None,
+    }
+}
+
+/// The IPv4 address to which a tunnel leads from an address of the open network.
+fn tunnelled(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [.., a, b, c, d] = address.octets();
+    let last = Ipv4Addr::new(a, b, c, d);
+    match address.segments() {
+        // Teredo turns every bit over.
+        [0x2001, 0, ..] => Some(Ipv4Addr::from(!u32::from(last))),
+        // ISATAP.
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => Some(last),
         _ => None,
     }
 }
@@ -91,6 +107,11 @@ mod tests {
             "::127.0.0.1",
             "64:ff9b::7f00:1",
             "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1:a9fe:a9:fe00:808:808",
+            "2001:0:1:2:3:4:5601:5601",
+            "2606:4700::5efe:a9fe:a9fe",
+            "3fff::1",
+            "168.63.129.16",
             "2002:7f00:1::",
             "2002:a9fe:a9fe::1",
             "::ffff:0:10.0.0.1",

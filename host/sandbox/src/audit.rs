@@ -29,6 +29,9 @@ const MAX_KEPT: usize = 512;
 /// The longest argument that is kept, in bytes.
 pub(crate) const MAX_ARGS: usize = 1024;
 
+/// How many calls that leave the host one call into a guest may make.
+const MAX_LEFT: u32 = 10_000;
+
 /// Where the record of a plugin's calls goes.
 pub trait AuditSink: Send + Sync {
     /// Takes calls, in the order in which they ended. When this returns they must outlive the
@@ -62,6 +65,8 @@ struct State {
     /// Why lines were lost; the call into the guest does not succeed then.
     failed: Option<String>,
     denial: Option<Denial>,
+    /// How many calls have left the host since the host called the guest.
+    left: u32,
 }
 
 /// Calls of one function, for one thing, with one decision.
@@ -96,6 +101,16 @@ impl Record {
         self.state().ambient[which as usize] += 1;
     }
 
+    /// Counts a call that is about to leave the host: each has lines of its own.
+    fn leave(&self) -> Result<(), HostFault> {
+        let mut state = self.state();
+        state.left += 1;
+        match state.left {
+            0..=MAX_LEFT => Ok(()),
+            _ => Err(HostFault(format!("one call does more than {MAX_LEFT} things outside of it"))),
+        }
+    }
+
     /// Remembers the first refusal that ends the guest's call.
     pub(crate) fn refuse(&self, denial: &Denial) {
         self.state().denial.get_or_insert_with(|| denial.clone());
@@ -128,6 +143,7 @@ impl Record {
     /// Ends a call into the guest: hands on all that is left.
     pub(crate) fn end_call(&self) -> Result<(), HostFault> {
         let mut state = self.state();
+        state.left = 0;
         let further: Vec<AuditCall> = state.seen.drain(..).filter_map(|seen| seen.further).collect();
         state.kept.extend(further);
         let counts: BTreeMap<Cow<'static, str>, u64> = Ambient::ALL
@@ -156,7 +172,9 @@ impl State {
     fn has_room(&mut self, call: &AuditCall) -> bool {
         let many = self.seen.len() >= MAX_KINDS;
         let same = |seen: &&mut Seen| {
-            seen.decision == call.decision && seen.call == call.call && (many || seen.asks == call.asks)
+            // What was refused is a guest's own invention, of which there are as many as it likes.
+            let alike = many || call.decision == Decision::Denied || seen.asks == call.asks;
+            seen.decision == call.decision && seen.call == call.call && alike
         };
         let Some(seen) = self.seen.iter_mut().find(same) else {
             let (name, decision, asks) = (call.call.clone(), call.decision, call.asks.clone());
@@ -258,13 +276,14 @@ impl Pass {
     /// Says what the call was given, in words and without secrets.
     pub(crate) fn args(&mut self, args: impl FnOnce() -> String) {
         if let Some(open) = &mut self.0 {
-            open.call.args = args();
+            open.call.args = crate::clean(&args(), MAX_ARGS, false);
         }
     }
 
     /// The call is about to leave the host: its line is with the system when this returns.
     pub(crate) fn leave(&mut self) -> Result<(), HostFault> {
         let Some(open) = &mut self.0 else { return Ok(()) };
+        open.record.leave()?;
         open.left = true;
         let mut begun = open.call.clone();
         begun.phase = Phase::Begun;

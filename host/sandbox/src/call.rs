@@ -46,15 +46,14 @@ pub(crate) async fn call<T>(
         // Whatever it answered, nobody could say later what it had done.
         return Err(CallError::Host { plugin, function, what });
     }
+    // Whatever a guest made of a refusal: an answer, a trap, or nothing until its time was over.
+    if let Some(denial) = store.data().broker.first_denial() {
+        return Err(CallError::Denied { plugin, denial });
+    }
     match result {
         Err(_) => Err(over_time(plugin, function, limits.call_time, started.elapsed())),
         Ok(Err(error)) => Err(failure(store.data(), limits, function, &error)),
-        Ok(Ok(answer)) => {
-            if let Some(denial) = store.data().broker.first_denial() {
-                return Err(CallError::Denied { plugin, denial });
-            }
-            answer.map_err(|error| CallError::Guest { plugin, error: guest_error(error) })
-        }
+        Ok(Ok(answer)) => answer.map_err(|error| CallError::Guest { plugin, error: guest_error(error) }),
     }
 }
 

@@ -47,10 +47,26 @@ impl HasData for HasFiles {
 
 type Fd = Resource<Descriptor>;
 
+/// The longest path, in bytes: what systems admit. It bounds what is remembered of an open directory.
+const MAX_PATH: usize = 4096;
+
 impl Place {
-    fn join(&self, path: &str) -> Place {
-        let path = if self.path.is_empty() { path.to_owned() } else { format!("{}/{path}", self.path) };
-        Place { dir: self.dir.clone(), path }
+    /// The place of a path from here; none where it is too long. Without what means nothing, as `./`,
+    /// and with `..` taken at its word: what stands on the way is cap-std's to look at.
+    fn join(&self, path: &str) -> Option<Place> {
+        if path.len() > MAX_PATH {
+            return None;
+        }
+        let mut parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        let path = parts.join("/");
+        (path.len() <= MAX_PATH).then(|| Place { dir: self.dir.clone(), path })
     }
 }
 
@@ -71,11 +87,32 @@ fn leads_out(path: &str) -> bool {
 impl Files<'_> {
     /// Has the broker decide on a path.
     fn at(&self, function: &'static str, fd: &Fd, path: &str, writes: bool) -> FsResult<Pass> {
+        self.at_leading(function, fd, path, leads_out(path), writes)
+    }
+
+    fn at_leading(
+        &self,
+        function: &'static str,
+        fd: &Fd,
+        path: &str,
+        leads_out: bool,
+        writes: bool,
+    ) -> FsResult<Pass> {
         let nowhere = Place { dir: String::new(), path: String::new() };
-        let place = self.opened.0.get(&fd.rep()).unwrap_or(&nowhere).join(path);
-        let call =
-            Call::Dir { function, dir: &place.dir, path: &place.path, leads_out: leads_out(path), writes };
-        self.broker.pass(call).map_err(|_| ErrorCode::NotPermitted.into())
+        let from = self.opened.0.get(&fd.rep()).unwrap_or(&nowhere);
+        let place = from.join(path);
+        let long = place.is_none();
+        let place = place.unwrap_or_else(|| Place { dir: from.dir.clone(), path: "(too long)".to_owned() });
+        let call = Call::Dir { function, dir: &place.dir, path: &place.path, leads_out, writes };
+        let mut pass = self.broker.pass(call).map_err(|_| ErrorCode::NotPermitted)?;
+        if long {
+            pass.end("name-too-long", 0, 0);
+            return Err(ErrorCode::NameTooLong.into());
+        }
+        if writes {
+            pass.leave().map_err(|_| ErrorCode::Io)?;
+        }
+        Ok(pass)
     }
 
     /// Counts a call about something that is open.
@@ -132,7 +169,7 @@ impl HostDescriptor for Files<'_> {
         let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || flags.contains(DescriptorFlags::WRITE);
         let pass = self.at("descriptor.open-at", &fd, &path, writes)?;
-        let place = self.opened.0.get(&fd.rep()).map(|place| place.join(&path));
+        let place = self.opened.0.get(&fd.rep()).and_then(|place| place.join(&path));
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
         if let (Ok(fd), Some(place)) = (&made, place) {
             self.opened.0.insert(fd.rep(), place);
@@ -194,7 +231,13 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
-        let pass = self.at("descriptor.symlink-at", &fd, &path, true)?;
+        // Whoever follows it later may not look where it leads.
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let from = self.opened.0.get(&fd.rep()).map_or("", |place| place.path.as_str());
+        let out = leads_out(&path)
+            || target.starts_with('/')
+            || leads_out([from, parent, &target].join("/").trim_start_matches('/'));
+        let pass = self.at_leading("descriptor.symlink-at", &fd, &path, out, true)?;
         end(pass, self.wasi.symlink_at(fd, target, path).await)
     }
 

@@ -36,12 +36,14 @@ pub(crate) struct Identity {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) permit: Permit,
     pub(crate) sha256: Digest,
+    /// All instances' together: what one had put in, another may be told by whoever kept it.
+    pub(crate) scrubber: Scrubber,
 }
 
 impl Identity {
     pub(crate) fn of(file: &PluginFile, permit: &Permit) -> Identity {
         let manifest = permit.granted.manifest().clone();
-        Identity { manifest, permit: permit.clone(), sha256: file.digest() }
+        Identity { manifest, permit: permit.clone(), sha256: file.digest(), scrubber: Scrubber::default() }
     }
 
     pub(crate) fn id(&self) -> &PluginId {
@@ -190,7 +192,7 @@ pub(crate) fn new_store(
     let by = Caller { plugin: id.clone(), sha256: plugin.sha256, about };
     let names = dirs.iter().map(|dir| dir.name.clone()).collect();
     let broker = Arc::new(Broker::new(granted.clone(), names, sinks.audit.clone(), by));
-    let scrubber = Scrubber::default();
+    let scrubber = plugin.scrubber.clone();
     let outgoing = Outgoing {
         broker: broker.clone(),
         permit: plugin.permit.clone(),

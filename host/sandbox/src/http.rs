@@ -70,6 +70,9 @@ impl WasiHttpHooks for Outgoing {
     }
 }
 
+/// The longest host that there is, with its port.
+const MAX_AUTHORITY: usize = 262;
+
 /// A request that may be sent.
 struct Admitted {
     broker: Arc<Broker>,
@@ -93,6 +96,12 @@ impl Outgoing {
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         let port = authority.port_u16().unwrap_or(443);
+        // As one would write it: what is asked for, decided on, connected to and written down is one.
+        let plain = authority.as_str();
+        let written = plain == authority.host() || plain == format!("{}:{port}", authority.host());
+        if !written || plain.len() > MAX_AUTHORITY {
+            return Err(Error::HttpRequestUriInvalid);
+        }
         let method = request.method().as_str();
         let denied = |Denied(_)| Error::HttpRequestDenied;
         let mut pass = self.broker.pass(Call::Http { method, host: &host, port }).map_err(denied)?;
@@ -168,6 +177,11 @@ async fn exchange(
             admitted.broker.refuse_late(pass, rule);
             Err(Error::DestinationIpProhibited)
         }
+        Err(Failed::Secret { name, why }) => {
+            let what = format!("the secret `{}` can't be had", crate::clean(&name, 64, false));
+            pass.end(crate::clean(&format!("{what}: {why}"), 256, false), 0, 0);
+            Err(Error::InternalError(Some(what)))
+        }
         Err(Failed::Error(error)) => {
             let why = admitted.scrubber.scrubbed(error.to_string());
             pass.end(crate::clean(&why, 256, false), 0, sent.load(Ordering::Relaxed));
@@ -180,6 +194,11 @@ enum Failed {
     /// By this rule, as it turned out on the way.
     Refused(String),
     Error(Error),
+    /// A secret could not be had. Why not is the user's to know.
+    Secret {
+        name: String,
+        why: String,
+    },
 }
 
 impl From<Error> for Failed {
@@ -227,15 +246,10 @@ async fn send(
 }
 
 /// Puts secrets into headers.
-async fn put_in(headers: &mut HeaderMap, admitted: &Admitted) -> Result<(), Error> {
+async fn put_in(headers: &mut HeaderMap, admitted: &Admitted) -> Result<(), Failed> {
     for (name, source) in &admitted.secrets {
         let value = admitted.permit.secrets.value(source).await;
-        let value = value.map_err(|why| {
-            Error::InternalError(Some(format!(
-                "the secret `{}` can't be had: {why}",
-                crate::clean(name, 64, false)
-            )))
-        })?;
+        let value = value.map_err(|why| Failed::Secret { name: name.clone(), why })?;
         admitted.scrubber.know(&value);
         let placeholder = format!("{SECRET_OPEN}{name}{SECRET_CLOSE}");
         for header in headers.values_mut() {

@@ -280,9 +280,10 @@ impl Guest {
                     pass.ok();
                 }
                 Err(why) => {
-                    pass.end("unavailable", 0, 0);
-                    let why = format!("the secret `{}` can't be had: {why}", var.secret);
-                    return Ok(Err(types::Error::Unavailable(why)));
+                    // Why not is the user's to know.
+                    let what = format!("the secret `{}` can't be had", var.secret);
+                    pass.end(crate::clean(&format!("{what}: {why}"), 256, false), 0, 0);
+                    return Ok(Err(types::Error::Unavailable(what)));
                 }
             }
         }
@@ -326,8 +327,10 @@ impl Guest {
 async fn ran(spec: Spec, scrubber: &Scrubber) -> Result<commands::Output, types::Error> {
     let mut finished =
         mst_process::run(spec).await.map_err(|error| types::Error::Failed(error.to_string()))?;
-    scrubber.scrub_cut(&mut finished.stdout.bytes);
-    scrubber.scrub_cut(&mut finished.stderr.bytes);
+    for stream in [&mut finished.stdout, &mut finished.stderr] {
+        let cut = stream.cut > 0;
+        scrubber.scrub_cut(&mut stream.bytes, cut);
+    }
     Ok(commands::Output {
         status: match finished.exit {
             _ if finished.timed_out => commands::ExitStatus::TimedOut,

@@ -246,7 +246,7 @@ fn store(sandbox: &Sandbox, world: &str, kept: &Arc<Kept>, dir: &std::path::Path
     ));
     let manifest = Arc::new(manifest.expect("a manifest"));
     let permit = crate::Permit::new(Arc::new(mst_plugin::Granted::all(manifest.clone())));
-    let plugin = Identity { manifest, permit, sha256: Digest::of(b"x") };
+    let plugin = Identity { manifest, permit, sha256: Digest::of(b"x"), scrubber: Default::default() };
     let sinks = Sinks { log: Arc::new(Quiet), audit: kept.clone() };
     let dirs = [Preopen { name: "data".to_owned(), path: dir.to_owned() }];
     let limits = Limits::default();
