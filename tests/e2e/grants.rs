@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, case, need, python, wasm};
+use crate::support::{Eval, Output, Space, case, need, python, sha256, wasm};
 
 /// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
 fn plugin(version: &str, more: Value) -> Vec<u8> {
@@ -526,6 +526,104 @@ fn a_policy_binds_mst_s_own_plugins() {
         json["requests"].as_array().expect("a list").iter().filter(|line| line["refused"].is_string());
     assert_eq!(refused.count(), 13);
     mst(&space, "plugin inspect mst/runner/docker --policy none.toml").exits(105);
+}
+
+#[test]
+fn a_lock_gives_nobody_the_name_of_msts_own() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    space.write("mst.lock", space.read("mst.lock").replacen("acme/judge/check", "mst/judge/check", 1));
+    for words in ["run eval.yaml", "plugin inspect mst/judge/check", "plugin list"] {
+        let said = mst(&space, words).exits(105).stderr;
+        assert!(said.contains("has an entry for `mst/judge/check`"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_lock_elsewhere_leads_past_no_policy() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all --lock locks/mst.lock").exits(0);
+    mst(&space, "run eval.yaml --lock locks/mst.lock").exits(0);
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nplugins = [\"mst/*/*\"]\n");
+    for words in [
+        "run eval.yaml --lock locks/mst.lock",
+        "plugin add check.wasm --grant all --lock locks/mst.lock",
+        "plugin add check.wasm --grant all --lock others/mst.lock",
+    ] {
+        let said = mst(&space, words).exits(105).stderr;
+        assert!(said.contains("admits no plugin `acme/judge/check`"), "{words}: {said}");
+    }
+    // The one beside the lock binds as well.
+    fs::rename(space.path("mst.policy.toml"), space.path("locks/mst.policy.toml")).expect("moved");
+    mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105);
+    // A link that leads nowhere is no policy that is not there.
+    fs::remove_file(space.path("locks/mst.policy.toml")).expect("removed");
+    std::os::unix::fs::symlink("gone.toml", space.path("mst.policy.toml")).expect("linked");
+    let said = mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105).stderr;
+    assert!(said.contains("can't read the policy"), "{said}");
+}
+
+#[test]
+fn what_is_bound_lets_no_plugin_grant_itself_more() {
+    let space = space(json!({
+        "dir": [{"name": "state", "access": "read-write"}],
+        "secret": [{"name": "api-key", "about": "Signs requests.", "to": ["https://api.acme.com"]}],
+        "http": [{"to": "https://api.acme.com", "methods": ["GET"], "private": false}],
+    }));
+    fs::create_dir_all(space.path("work/state")).expect("made");
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"pass\"]\n");
+    let add = |dir: &str, lock: &str| {
+        mst(&space, &format!("plugin add check.wasm --grant dir:state --bind dir:state={dir} --lock {lock}"))
+    };
+    insta::assert_snapshot!(add(".", "mst.lock").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `dir:state` can't be bound to `.`: the plugin could write the lock `mst.lock` and the eval beside it
+    hint: bind a directory of its own
+    ");
+    assert!(add("..", "mst.lock").exits(105).stderr.contains("could write the lock"));
+    // The lock is elsewhere, and the policy is not.
+    std::os::unix::fs::symlink("..", space.path("work/up")).expect("linked");
+    let said = add("work/up", "../locks/mst.lock").exits(105).stderr;
+    assert!(said.contains("could write the policy `mst.policy.toml`"), "{said}");
+    add("work/state", "mst.lock").exits(0);
+    // A command that prints a secret is one that runs here.
+    let bind = |source: &str| {
+        let source = format!("secret:api-key=command:{source}");
+        space.mst(["plugin", "grant", "acme/judge/check", "secret:api-key", "--bind", &source])
+    };
+    insta::assert_snapshot!(bind("sh get.sh").exits(105), @r"
+    exit 105
+    -- stderr
+    error: `secret:api-key` can't be bound: the policy `mst.policy.toml` admits no secret from the program `sh`: `programs` has `pass`
+    hint: whoever keeps the policy can change it
+    ");
+    bind("pass show acme").exits(0);
+    // Nor where it was bound before.
+    space.write("mst.lock", space.read("mst.lock").replacen("command:pass show", "command:sh get.sh", 1));
+    let said = mst(&space, "run eval.yaml").exits(105).stderr;
+    assert!(said.contains("`secret:api-key`: the policy"), "{said}");
+}
+
+#[test]
+fn what_reaps_is_the_runner_that_the_run_used() {
+    let space = Space::new();
+    Eval::new().run(&space).exits(0);
+    let run = space.run();
+    let bytes = wasm::first_party("mst.runner.docker.wasm");
+    let mut manifest = wasm::manifest(&bytes);
+    manifest["id"] = json!("acme/runner/box");
+    space.write("box.wasm", wasm::with_manifest(&bytes, &manifest));
+    mst(&space, "plugin add box.wasm --grant none").exits(0);
+    let (used, pinned) = (sha256(b"another"), sha256(&fs::read(space.path("box.wasm")).expect("read")));
+    let mut record = run.record();
+    record["runner"] = json!({"id": "acme/runner/box", "shards": 1, "options": {"image": "box"}});
+    record["plugins"] = json!([{"id": "acme/runner/box", "version": "1.0.0", "sha256": used}]);
+    fs::write(run.dir().join("run.json"), record.to_string()).expect("written");
+    let output = mst(&space, &format!("machines reap {}", run.name())).exits(105);
+    let said = String::from_utf8(output.raw.1).expect("UTF-8");
+    assert!(said.contains("is not the one that the run"), "{said}");
+    assert!(said.contains(&used) && said.contains(&pinned), "{said}");
 }
 
 #[test]

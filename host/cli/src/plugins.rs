@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mst_model::PluginId;
 use mst_model::schema::near;
+use mst_plugin::lock::is_own;
 use mst_plugin::{Granted, Key, LockError, Manifest, PluginFile, Policy};
 
 use mst_sandbox::{Permit, Trust};
@@ -19,9 +20,6 @@ use crate::secrets::Sources;
 
 /// The largest component that is read.
 const MAX_BYTES: u64 = 256 << 20;
-
-/// The organisation whose plugins are built in. Nobody else's plugin may bear its name.
-const OWN: &str = "mst/";
 
 /// The first-party plugins, as `plugins/dist` has them.
 const FIRST_PARTY: [(&str, &[u8]); 4] = [
@@ -36,6 +34,8 @@ const FIRST_PARTY: [(&str, &[u8]); 4] = [
 pub(crate) struct Plugin {
     pub(crate) file: PluginFile,
     pub(crate) granted: Arc<Granted>,
+    /// The lock's directory, whether or not there is a lock: where commands run that print secrets.
+    dir: PathBuf,
 }
 
 impl Plugin {
@@ -49,7 +49,7 @@ impl Plugin {
         let names = self.granted.env_names();
         let variables = names.filter_map(|name| Some((name.to_owned(), place::var(name)?))).collect();
         let trust = if self.manifest().http.is_empty() { None } else { Some(trust()?) };
-        let secrets = Arc::new(Sources::default());
+        let secrets = Arc::new(Sources::new(self.dir.clone()));
         Ok(Permit { variables, secrets, trust, ..Permit::new(self.granted.clone()) })
     }
 }
@@ -62,8 +62,9 @@ pub(crate) struct Plugins {
 
 impl Plugins {
     /// The first-party plugins and those of the lock, as far as the policies here admit them.
-    pub(crate) fn new(lock: LockFile) -> Result<Plugins, Failure> {
-        let policy = policies::found(lock.dir())?;
+    /// `eval_dir` is where the eval is, which the lock need not be beside.
+    pub(crate) fn new(lock: LockFile, eval_dir: &Path) -> Result<Plugins, Failure> {
+        let policy = policies::found(lock.dir(), eval_dir)?;
         Ok(Plugins { lock, policy })
     }
 
@@ -80,9 +81,13 @@ impl Plugins {
         if let Some(rule) = self.policy.refuses_plugin(id) {
             return Err(Failure::new(rule).hint("whoever keeps the policy can change it"));
         }
-        let refused = self.policy.refused(file.manifest());
+        let mut refused = self.policy.refused_sources(granted.bindings());
+        refused.extend(self.policy.refused(file.manifest()));
         self.check_granted(&file, &granted, &refused)?;
-        Ok(Plugin { file, granted: Arc::new(granted.refused(refused)) })
+        let dir = std::env::current_dir()
+            .map_err(|error| Failure::because("can't find the current directory", &error))?
+            .join(self.lock.dir());
+        Ok(Plugin { file, granted: Arc::new(granted.refused(refused)), dir })
     }
 
     /// What was granted and is refused by a policy since is said before anything starts. What naming
@@ -119,7 +124,9 @@ impl Plugins {
 
     /// What the lock pins, where the file still is that.
     fn pinned(&self, id: &PluginId) -> Result<(PluginFile, Granted), Failure> {
-        let Some(pinned) = self.lock.lock.get(id) else { return Err(self.unknown(id)) };
+        // What bears an id of mst's own and is not built in is none, whatever made the lock.
+        let pinned = self.lock.lock.get(id).filter(|_| !is_own(id));
+        let Some(pinned) = pinned else { return Err(self.unknown(id)) };
         let path = pinned.file(self.lock.dir());
         let file = read(&path)?;
         let granted =
@@ -172,11 +179,6 @@ pub(crate) fn changed(error: &LockError, path: &Path, lock: &LockFile) -> Failur
     }
 }
 
-/// Whether a stranger's plugin may not bear this id.
-pub(crate) fn is_own(id: &PluginId) -> bool {
-    id.as_str().starts_with(OWN)
-}
-
 /// A first-party plugin, where the id is one's.
 pub(crate) fn first_party(id: &str) -> Option<Result<PluginFile, Failure>> {
     let (_, bytes) = FIRST_PARTY.iter().find(|(known, _)| *known == id)?;
@@ -206,7 +208,7 @@ pub(crate) fn find(name: &str, lock: &LockFile) -> Result<PluginFile, Failure> {
     if !path.exists()
         && let Ok(id) = name.parse::<PluginId>()
     {
-        if let Some(pinned) = lock.lock.get(&id) {
+        if let Some(pinned) = lock.lock.get(&id).filter(|_| !is_own(&id)) {
             return read(&pinned.file(lock.dir()));
         }
         let pinned = lock.lock.plugins().map(|plugin| plugin.id.as_str());

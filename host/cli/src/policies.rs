@@ -2,10 +2,11 @@
 //! there; one that can't be read lets nothing start.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use mst_plugin::Policy;
+use mst_plugin::policy::MAX_BYTES;
 
 use crate::error::Failure;
 use crate::place;
@@ -14,27 +15,46 @@ use crate::place;
 const SYSTEM: &str = "/etc/mst/policy.toml";
 /// The user's, below the directory for configuration.
 const USER: &str = "mst/policy.toml";
-/// The project's, beside its lock.
+/// The project's, beside its lock and beside its eval.
 const PROJECT: &str = "mst.policy.toml";
 
-/// All policies that bind where this lock is.
-pub(crate) fn found(lock_dir: &Path) -> Result<Policy, Failure> {
+/// All policies that bind where this lock is, and `here`: in the eval's directory, or where nobody
+/// names an eval in the one that mst is in. A lock that is named elsewhere leads past no policy.
+pub(crate) fn found(lock_dir: &Path, here: &Path) -> Result<Policy, Failure> {
     let user = place::config_dir().map(|dir| dir.join(USER));
-    let paths = [Some(PathBuf::from(SYSTEM)), user, Some(lock_dir.join(PROJECT))];
+    let beside_eval = Some(here).filter(|here| !is_same(lock_dir, here)).map(|here| here.join(PROJECT));
+    let paths = [Some(PathBuf::from(SYSTEM)), user, Some(lock_dir.join(PROJECT)), beside_eval];
     let mut policy = Policy::default();
     for path in paths.into_iter().flatten() {
-        match fs::read_to_string(&path) {
-            Ok(text) => add(&mut policy, &path, &text)?,
+        // Only where nothing has the name is there none: a link that leads nowhere is one that
+        // somebody took away.
+        match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unreadable(&path, &error)),
+            Ok(_) => {
+                let text = read(&path).map_err(|error| unreadable(&path, &error))?;
+                add(&mut policy, &path, &text)?;
+            }
         }
     }
     Ok(policy)
 }
 
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |dir: &Path| fs::canonicalize(if dir == Path::new("") { Path::new(".") } else { dir }).ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
+}
+
+/// As much as shows whether it is too long.
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The policy of one file, as if it were the only one.
 pub(crate) fn of(path: &Path) -> Result<Policy, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = read(path).map_err(|error| unreadable(path, &error))?;
     let mut policy = Policy::default();
     add(&mut policy, path, &text)?;
     Ok(policy)

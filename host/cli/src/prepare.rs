@@ -46,7 +46,7 @@ pub(crate) fn prepare(
     told: Told,
 ) -> Result<Ready, Failure> {
     let file = config::read(eval)?;
-    let plugins = Plugins::new(LockFile::beside(eval, lock)?)?;
+    let plugins = Plugins::new(LockFile::beside(eval, lock)?, &file.dir)?;
     let dataset = plugins.get(&file.eval.dataset.plugin)?;
     check_options("dataset.options", &dataset, &file.eval.dataset.options)?;
     check_dirs(&dataset, &file.eval.dataset.options)?;

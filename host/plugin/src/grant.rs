@@ -147,9 +147,10 @@ impl Granted {
     }
 
     /// The directories that the plugin sees by a binding, each with its path. Those that an option
-    /// names are found by who reads the options.
+    /// names are found by who reads the options, and by no binding: naming one there is what grants it.
     pub fn bound_dirs(&self) -> impl Iterator<Item = (&Dir, &Path)> {
-        self.manifest.dirs.iter().filter_map(|dir| {
+        let by_binding = self.manifest.dirs.iter().filter(|dir| dir.option.is_none());
+        by_binding.filter_map(|dir| {
             let path = self.bindings.dirs.get(&dir.name)?;
             self.has(&Key::new(Capability::Dir, &dir.name)).then_some((dir, path.as_path()))
         })

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use mst_model::{Kind, PluginId};
 
+use crate::grant::{Bindings, Source};
 use crate::legible::{listed, shown};
 use crate::manifest::read::json_of;
 use crate::manifest::{Fields, Manifest, ManifestError};
@@ -138,6 +139,21 @@ impl Policy {
         self.files.iter().find_map(|rules| rules.refuses(request))
     }
 
+    /// The rule that refuses that a secret comes from here; none where none does. A command that
+    /// prints one runs as the user, as a plugin's do: its program is held to the same list.
+    pub fn refuses_source(&self, source: &Source) -> Option<String> {
+        self.files.iter().find_map(|rules| rules.refuses_source(source))
+    }
+
+    /// Each secret whose source is refused, with the rule.
+    pub fn refused_sources(&self, bindings: &Bindings) -> BTreeMap<Key, String> {
+        let secrets = bindings.secrets.iter();
+        let refused = secrets.filter_map(|(name, source)| {
+            Some((Key::new(Capability::Secret, name), self.refuses_source(source)?))
+        });
+        refused.collect()
+    }
+
     /// Each request of a plugin's that is refused, with the rule.
     pub fn refused(&self, manifest: &Manifest) -> BTreeMap<Key, String> {
         let requests = manifest.requests().into_iter();
@@ -232,6 +248,16 @@ impl Rules {
             }
             Request::Dir(_) | Request::Secret(_) | Request::Env(_) => None,
         }
+    }
+
+    fn refuses_source(&self, source: &Source) -> Option<String> {
+        let Source::Command(words) = source else { return None };
+        let programs = self.programs.as_ref()?;
+        let program = words.first().map_or("", String::as_str);
+        (!programs.iter().any(|known| known == program)).then(|| {
+            let what = format!("secret from the program `{}`", shown(program, 120));
+            self.refused(&what, "programs", programs)
+        })
     }
 
     fn refuses_program(&self, command: &CommandTemplate) -> Option<String> {
@@ -332,6 +358,29 @@ mod tests {
         --
         http:https://api.acme.com: the policy `p0.toml` admits no private addresses: `private_addresses` is false
         ");
+    }
+
+    #[test]
+    fn a_secrets_program_is_held_to_the_list_too() {
+        let source = |text: &str| text.parse::<Source>().expect("a source");
+        let with = policy(&["programs = ['pass']"]);
+        for admitted in ["command:pass show acme", "env:ACME_KEY", "file:key"] {
+            assert_eq!(with.refuses_source(&source(admitted)), None, "{admitted}");
+        }
+        let refused = with.refuses_source(&source("command:sh get.sh"));
+        assert_eq!(
+            refused.as_deref(),
+            Some("the policy `p0.toml` admits no secret from the program `sh`: `programs` has `pass`")
+        );
+        assert_eq!(policy(&["kinds = ['runner']"]).refuses_source(&source("command:sh get.sh")), None);
+        let bindings = Bindings {
+            secrets: [("a", "command:pass a"), ("b", "command:sh b")]
+                .map(|(name, text)| (name.to_owned(), source(text)))
+                .into(),
+            ..Bindings::default()
+        };
+        let keys: Vec<String> = with.refused_sources(&bindings).keys().map(ToString::to_string).collect();
+        assert_eq!(keys, ["secret:b"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use mst_model::RunId;
 use mst_model::ledger::{LedgerEntry, LedgerEvent, MachineState, MachineStatus};
 use mst_model::run::RunRecord;
+use mst_plugin::lock::is_own;
 use mst_store::{RunDir, RunWriter};
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use crate::audit::Told;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::lockfile::LockFile;
-use crate::plugins::Plugins;
+use crate::plugins::{Plugin, Plugins};
 use crate::prepare::sandbox;
 use crate::runners::Loaded;
 use crate::scratch::{self, Scratch};
@@ -155,12 +156,14 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     told.record_in(&run)?;
     // The lock that the run used; where the run does not say, the one that is here.
     let eval = begin::eval_of(&record, None).unwrap_or_default();
-    let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?)?;
+    let eval_dir = eval.parent().unwrap_or(Path::new(""));
+    let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?, eval_dir)?;
     let chosen = runners::choose(&plugins, record.runner.clone())?;
     let Some(plugin) = chosen.plugin else {
         show::aside("a run on `local` makes no machines");
         return Ok(Exit::Done);
     };
+    check_used(&record, &plugin)?;
     scratch::sweep();
     let scratch = Scratch::new()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -171,6 +174,30 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     let failed = runtime.block_on(reap_all(&run, &record, &runner))?;
     runtime.shutdown_background();
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
+}
+
+/// A run says by itself where its lock is: what a lock there says is held to what the run used.
+/// mst's own runners come with mst, and one that was begun by an earlier mst is still theirs.
+fn check_used(record: &RunRecord, plugin: &Plugin) -> Result<(), Failure> {
+    let id = &plugin.manifest().id;
+    if is_own(id) {
+        return Ok(());
+    }
+    let found = plugin.file.digest();
+    let used = record.plugins.iter().find(|used| used.id == *id).map(|used| used.sha256);
+    if used == Some(found) {
+        return Ok(());
+    }
+    let mut failure =
+        Failure::new(format!("the plugin `{id}` is not the one that the run `{}` used", record.id));
+    failure.causes = vec![
+        match used {
+            Some(used) => format!("the run used {used}"),
+            None => "the run says of no such plugin that it used it".to_owned(),
+        },
+        format!("the lock pins {found}"),
+    ];
+    Err(failure.hint("`--lock FILE` names a lock that pins the one that the run used"))
 }
 
 /// Removes every machine of the run that its ledger or its runner knows; says how many stayed.

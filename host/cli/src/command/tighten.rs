@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
+use mst_model::audit::Decision;
 use mst_plugin::{Access, Manifest, Request};
+use mst_report::Calls;
 use serde::Serialize;
 
 use crate::error::Failure;
@@ -67,7 +69,21 @@ pub(crate) fn tighten(args: TightenArgs) -> Result<Exit, Failure> {
         ))
         .hint("name the file that the run used"));
     }
-    let tighter = of(manifest, &calls.requests_of(&manifest.id));
+    // What is not told apart may have been the one call that needed a grant.
+    if calls.others > 0 {
+        return Err(Failure::new(format!(
+            "what `{}` did without in the run `{}` can't be said: its audit has {} of further kinds, which \
+             are not told apart",
+            manifest.id,
+            args.run,
+            show::counted(calls.others, "call")
+        ))
+        .hint("go by a run of fewer cases"));
+    }
+    let asked = calls.requests_of(&manifest.id);
+    let allowed = calls.rows.into_iter().filter(|row| row.decision == Decision::Allowed).collect();
+    let used = Calls { rows: allowed, ..Calls::default() }.requests_of(&manifest.id);
+    let tighter = of(manifest, &used, &asked, &plugins::lock_argument(&lock));
     if args.json {
         return show::json(&tighter);
     }
@@ -75,23 +91,26 @@ pub(crate) fn tighten(args: TightenArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn of(manifest: &Manifest, used: &BTreeMap<String, BTreeSet<String>>) -> Tighter {
+/// Requests, each with how far they went.
+type Requests = BTreeMap<String, BTreeSet<String>>;
+
+/// `used` is what was allowed, `asked` what was denied too. `lock` is the `--lock` of commands.
+fn of(manifest: &Manifest, used: &Requests, asked: &Requests, lock: &str) -> Tighter {
     let mut tighter = Tighter { plugin: manifest.id.to_string(), ..Tighter::default() };
     let mut known = BTreeSet::new();
     for request in manifest.requests() {
         let key = request.key().to_string();
         // An address that was asked is of every destination that covers it.
-        let of_it: Vec<(&String, &BTreeSet<String>)> = match &request {
-            Request::Http(http) => used
-                .iter()
-                .filter(|(used, _)| {
-                    let to = used.strip_prefix("http:").and_then(|to| to.parse().ok());
-                    to.is_some_and(|to| http.to.covers(&to))
-                })
-                .collect(),
-            _ => used.iter().filter(|(used, _)| **used == key).collect(),
+        let is_of_it = |used: &str| match &request {
+            Request::Http(http) => {
+                let to = used.strip_prefix("http:").and_then(|to| to.parse().ok());
+                to.is_some_and(|to| http.to.covers(&to))
+            }
+            _ => used == key,
         };
-        known.extend(of_it.iter().map(|(used, _)| (*used).clone()));
+        known.extend(asked.keys().filter(|asked| is_of_it(asked)).cloned());
+        let of_it: Vec<(&String, &BTreeSet<String>)> =
+            used.iter().filter(|(used, _)| is_of_it(used)).collect();
         // All of its variables are given at once: which of them it looked at nobody knows.
         if of_it.is_empty() && !matches!(request, Request::Env(_)) {
             if !request.is_granted_by_use() {
@@ -124,7 +143,7 @@ fn of(manifest: &Manifest, used: &BTreeMap<String, BTreeSet<String>>) -> Tighter
         }
         tighter.keep.push(key);
     }
-    tighter.never_asked = used.keys().filter(|used| !known.contains(*used)).cloned().collect();
+    tighter.never_asked = asked.keys().filter(|asked| !known.contains(*asked)).cloned().collect();
     if !tighter.drop.is_empty() {
         let keys: Vec<String> = manifest
             .requests()
@@ -133,7 +152,7 @@ fn of(manifest: &Manifest, used: &BTreeMap<String, BTreeSet<String>>) -> Tighter
             .filter(|key| tighter.drop.contains(&key.to_string()))
             .map(|key| key.quoted())
             .collect();
-        tighter.command = Some(format!("mst plugin revoke {} {}", manifest.id, keys.join(" ")));
+        tighter.command = Some(format!("mst plugin revoke {} {}{lock}", manifest.id, keys.join(" ")));
     }
     tighter
 }
@@ -187,17 +206,18 @@ mod tests {
             "#,
         );
         let manifest = manifest.expect("a manifest");
-        let used = [
-            ("exec:create", ""),
-            ("dir:state", "read"),
-            ("http:https://api.acme.com", "GET"),
-            ("exec:other", ""),
-        ];
-        let used = used.map(|(request, access)| {
-            let accesses = Some(access).filter(|access| !access.is_empty()).map(str::to_owned);
-            (request.to_owned(), accesses.into_iter().collect())
-        });
-        let tighter = of(&manifest, &used.into_iter().collect());
+        let used = [("exec:create", ""), ("dir:state", "read"), ("http:https://api.acme.com", "GET")];
+        // What was denied is no use of a grant.
+        let denied = [("exec:other", ""), ("exec:forward", "")];
+        let requests = |calls: &[(&str, &str)]| -> Requests {
+            let one = |(request, access): &(&str, &str)| {
+                let accesses = Some(*access).filter(|access| !access.is_empty()).map(str::to_owned);
+                ((*request).to_owned(), accesses.into_iter().collect())
+            };
+            calls.iter().map(one).collect()
+        };
+        let asked = requests(&[&used[..], &denied[..]].concat());
+        let tighter = of(&manifest, &requests(&used), &asked, " --lock evals/mst.lock");
         insta::assert_snapshot!(in_words(&tighter), @r"
         acme/runner/box
           used             exec:create
@@ -211,7 +231,7 @@ mod tests {
           never asked for  exec:other
 
         the run would have passed after
-          mst plugin revoke acme/runner/box exec:forward
+          mst plugin revoke acme/runner/box exec:forward --lock evals/mst.lock
         ");
     }
 }

@@ -157,7 +157,6 @@ const JUDGE: &str = r#"
     id = "check"
     argv = ["{option(command)}"]
     timeout = "1h"
-    env = ["CHECK_KEY={{secret:api-key}}"]
 "#;
 
 fn judges_page() -> Page {
@@ -195,7 +194,6 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
           {option(command)}
           at most 1h, and 1 MiB of each output
           ! the user's own command, run as you: your option `command`, which is `["make","test"]` where you set none
-          ! the secret `api-key`, in its variable `CHECK_KEY`
       http:https://*.acme.com, by GET, POST  [granted]
           ! a wildcard: every host below `acme.com`, whoever runs it, now and later
           ! what the plugin sees may go there: your options and all evidence of a trial: prompts, expected answers, reports, files
@@ -207,7 +205,6 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       secret:api-key, for: Signs requests to the model.  [granted]
           ! leaves this machine, to `https://api.acme.com`
           ! leaves this machine, to any host below `eu.acme.com`: `https://*.eu.acme.com`
-          ! goes into the environment of `workspace:check`, whose program can do with it what it likes
       secret:idle, for: Nothing.  [not granted]
           ! goes nowhere: nothing in the manifest uses it
       env:ACME_REGION, of your environment  [not granted]
@@ -246,7 +243,6 @@ fn for_a_pull_request_it_is_markdown() {
 
     - at most 1h, and 1 MiB of each output
     - ⚠ the user's own command, run as you: your option \`command\`, which is \`\["make","test"\]\` where you set none
-    - ⚠ the secret \`api-key\`, in its variable \`CHECK\_KEY\`
 
     #### `http:https://*.acme.com`, by GET, POST — **granted**
 
@@ -264,7 +260,6 @@ fn for_a_pull_request_it_is_markdown() {
 
     - ⚠ leaves this machine, to \`https:&#47;/api.acme.com\`
     - ⚠ leaves this machine, to any host below \`eu.acme.com\`: \`https:&#47;/\*.eu.acme.com\`
-    - ⚠ goes into the environment of \`workspace:check\`, whose program can do with it what it likes
 
     #### `secret:idle`, for: Nothing. — **not granted**
 

@@ -30,6 +30,15 @@ pub const SCHEMA: &str = "mst.lock/v1";
 /// The largest that is read, in bytes.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 
+/// The organisation whose plugins are built into mst. Nobody else's plugin may bear its name, and
+/// no lock says what one of them is.
+const OWN: &str = "mst/";
+
+/// Whether only a plugin that is built into mst may bear this id.
+pub fn is_own(id: &PluginId) -> bool {
+    id.as_str().starts_with(OWN)
+}
+
 /// The plugins that may be used here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lock {
@@ -90,6 +99,12 @@ pub enum LockError {
     /// A field that is wrong.
     #[error(transparent)]
     Field(Box<ManifestError>),
+    /// An entry for a plugin of mst's own. `add` writes none: policies and people take such an id
+    /// for mst's word.
+    #[error(
+        "it has an entry for `{0}`: ids that begin with `{OWN}` are of mst's own plugins, which no lock pins"
+    )]
+    Own(PluginId),
     /// Two entries for one plugin, or for one request of it.
     #[error("`{0}` stands twice")]
     Twice(String),
@@ -120,6 +135,7 @@ impl LockError {
     pub fn hint(&self) -> Option<String> {
         match self {
             LockError::Format { newer: true, .. } => Some("upgrade mst".to_owned()),
+            LockError::Own(_) => Some("take the entry out".to_owned()),
             LockError::Format { newer: false, .. } | LockError::Toml(_) | LockError::Twice(_) => {
                 Some("`mst plugin add` writes it; bring back the one that was committed".to_owned())
             }
@@ -184,14 +200,13 @@ impl Pinned {
         for asked in self.requests.values_mut() {
             asked.granted = earlier.grants(&asked.request);
         }
-        let named = |capability| {
-            let keys = self.requests.keys().filter(move |key: &&Key| key.capability() == capability);
-            keys.map(|key| key.name().to_owned()).collect::<Vec<_>>()
-        };
-        let (dirs, secrets) = (named(Capability::Dir), named(Capability::Secret));
         let mut bindings = earlier.bindings.clone();
-        bindings.dirs.retain(|name, _| dirs.contains(name));
-        bindings.secrets.retain(|name, _| secrets.contains(name));
+        // One that an option names now is no more where the earlier one was bound.
+        bindings.dirs.retain(|name, _| {
+            let asked = self.requests.get(&Key::new(Capability::Dir, name));
+            asked.is_some_and(|asked| matches!(asked.request, Request::Dir(Dir { option: None, .. })))
+        });
+        bindings.secrets.retain(|name, _| self.requests.contains_key(&Key::new(Capability::Secret, name)));
         self.bindings = bindings;
         (self, diff)
     }

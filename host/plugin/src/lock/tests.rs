@@ -275,3 +275,30 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn no_entry_bears_an_id_of_msts_own() {
+    let text = lock(pinned(RUNNER)).to_toml().expect("TOML");
+    for id in ["mst/runner/box", "mst/runner/docker"] {
+        let error = Lock::from_toml(&text.replacen("acme/runner/box", id, 1)).expect_err("refused");
+        assert!(matches!(&error, LockError::Own(own) if own.as_str() == id), "{error}");
+        assert!(error.hint().is_some());
+    }
+    assert!(Lock::from_toml(&text.replacen("acme/runner/box", "mstx/runner/box", 1)).is_ok());
+}
+
+#[test]
+fn a_binding_gives_no_directory_that_an_option_names_now() {
+    let mut earlier = pinned(RUNNER);
+    earlier.asked(&key("dir:state")).expect("asked").granted = false;
+    let upgraded = RUNNER.replacen("access = \"read-write\"", "access = \"read\"\n    option = \"keys\"", 1);
+    let file = file(&upgraded);
+    let (upgraded, _) = Pinned::new(&file, "box.wasm".into()).taking_over(&earlier);
+    assert!(upgraded.bindings.dirs.is_empty(), "{:?}", upgraded.bindings);
+    assert_eq!(upgraded.bindings.secrets, earlier.bindings.secrets);
+    // Nor where the lock has one all the same.
+    let mut written = upgraded;
+    written.bindings = earlier.bindings;
+    let granted = written.granted(&file, Path::new("/evals")).expect("the pinned one");
+    assert_eq!(granted.bound_dirs().count(), 0);
+}

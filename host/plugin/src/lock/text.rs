@@ -8,7 +8,7 @@ use mst_model::{Digest, PluginId};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Asked, Lock, LockError, MAX_BYTES, Pinned, SCHEMA, field, format_of};
+use super::{Asked, Lock, LockError, MAX_BYTES, Pinned, SCHEMA, field, format_of, is_own};
 use crate::grant::{Bindings, Source};
 use crate::legible::is_deceptive;
 use crate::manifest::read::json_of;
@@ -204,6 +204,9 @@ fn read_plugin(at: String, value: Value) -> Result<Pinned, LockError> {
         Ok((id, version, source, sha256, world))
     })();
     let (id, version, source, sha256, world) = plugin.map_err(field)?;
+    if is_own(&id) {
+        return Err(LockError::Own(id));
+    }
     for key in ["exec", "workspace", "dir", "http", "secret", "env"] {
         for (index, value) in fields.list(key).map_err(field)?.into_iter().enumerate() {
             let mut table = Fields::new(format!("{}[{index}]", fields.at(key)), value).map_err(field)?;

@@ -294,6 +294,13 @@ pub(crate) fn read_template(fields: &mut Fields, place: Place) -> Result<Command
         ));
     }
     let (env, secrets) = read_command_env(fields)?;
+    if place == Place::Workspace && !(env.is_empty() && secrets.is_empty()) {
+        return Err(rule(
+            fields.at("env"),
+            "a command in a workspace gets none of your variables and no secret: what stands there was \
+             written by the client that is graded",
+        ));
+    }
     let template = Template::parse(&argv, place)
         .map_err(|source| ManifestError::Template { at: fields.place().to_owned(), source })?;
     Ok(CommandTemplate {

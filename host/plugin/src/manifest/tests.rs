@@ -171,6 +171,21 @@ fn the_json_is_what_the_design_names() {
 }
 
 #[test]
+fn a_command_in_a_workspace_gets_no_environment() {
+    let with = |env: &str| {
+        toml(&format!(
+            "id='a/judge/b'\nversion='0.1.0'\nworld='judge'\ndescription='d'\n\
+             [[secret]]\nname='key'\nabout='k'\n[[workspace]]\nid='t'\nargv=['make']\ntimeout='1s'\nenv={env}"
+        ))
+    };
+    assert!(with("[]").is_ok());
+    for env in ["['HOME_DIR']", "['KEY={{secret:key}}']"] {
+        let error = with(env).expect_err("refused").to_string();
+        assert!(error.starts_with("`workspace[0].env`: a command in a workspace gets none"), "{error}");
+    }
+}
+
+#[test]
 fn messages_say_where_what_and_how() {
     let with = |from: &str, to: &str| {
         assert!(RUNNER.contains(from), "{from}");

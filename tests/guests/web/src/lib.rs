@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use mst_sdk::judge::{Error, Judge, Trial, Verdict};
 use serde::Deserialize;
 use wasip2::http::outgoing_handler::handle;
-use wasip2::http::types::{ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme};
+use wasip2::http::types::{
+    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme,
+};
 use wasip2::io::streams::StreamError;
 
 #[derive(Deserialize)]

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use mst_model::PluginId;
-use mst_plugin::{Capability, Diff, Key, Page, Pinned, Policy, Source};
+use mst_plugin::lock::is_own;
+use mst_plugin::{Access, Capability, Diff, Dir, Key, Page, Pinned, Policy, Request, Source};
 use serde::Serialize;
 
 use super::ask::ask;
@@ -135,7 +136,7 @@ impl FromStr for Binding {
 pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
     let file = plugins::read(&args.source)?;
     let id = &file.manifest().id;
-    if plugins::is_own(id) {
+    if is_own(id) {
         return Err(Failure::new(format!(
             "`{}` says that it is `{id}`, a plugin of mst's own",
             args.source.display()
@@ -143,7 +144,7 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
         .hint("mst's own need not be added; build another with an id of your own organisation"));
     }
     let mut lock = args.lock.open()?;
-    let policy = policies::found(lock.dir())?;
+    let policy = policies::found(lock.dir(), Path::new(""))?;
     if let Some(rule) = policy.refuses_plugin(id) {
         return Err(Failure::new(rule).hint("whoever keeps the policy can change it"));
     }
@@ -156,7 +157,7 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
         }
         None => (fresh, None),
     };
-    bind(&mut pinned, &args.bind, &lock)?;
+    bind(&mut pinned, &args.bind, &lock, &policy)?;
     let pending = pending(&pinned, diff.as_ref());
     let wanted = if !args.grant.is_empty() {
         named(&pinned, &args.grant, &policy)
@@ -169,7 +170,7 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
         };
         let (input, output) = (&mut io::stdin().lock(), &mut io::stderr().lock());
         let answer = ask(&text, &pinned, &pending, &policy, input, output)?;
-        bind(&mut pinned, &answer.bindings, &lock)?;
+        bind(&mut pinned, &answer.bindings, &lock, &policy)?;
         answer.keys
     } else {
         return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
@@ -230,27 +231,68 @@ fn unanswered(pinned: &Pinned, diff: Option<&Diff>, pending: &[Key], source: &Pa
     ))
 }
 
-fn bind(pinned: &mut Pinned, bindings: &[Binding], lock: &LockFile) -> Result<(), Failure> {
+fn bind(pinned: &mut Pinned, bindings: &[Binding], lock: &LockFile, policy: &Policy) -> Result<(), Failure> {
     for Binding { key, to } in bindings {
-        pinned.asked(key).map_err(|error| Failure::from_error(&error).hint(error.hint()))?;
+        let asked = pinned.asked(key).map_err(|error| Failure::from_error(&error).hint(error.hint()))?;
+        let request = asked.request.clone();
         let name = key.name().to_owned();
         match to {
             Bound::Dir(path) => {
+                if let Request::Dir(Dir { option: Some(option), .. }) = &request {
+                    return Err(Failure::new(format!(
+                        "`{key}` can't be bound: the option `{option}` names it"
+                    ))
+                    .hint(format!("set `{option}` in the plugin's options")));
+                }
                 if !path.is_dir() {
                     return Err(Failure::new(format!(
                         "`{key}` can't be bound: `{}` is no directory",
                         path.display()
                     )));
                 }
-                pinned.bindings.dirs.insert(name, lock.relative(path)?);
+                let relative = lock.relative(path)?;
+                if matches!(request, Request::Dir(Dir { access: Access::ReadWrite, .. })) {
+                    check_writable(key, path, lock, policy)?;
+                }
+                pinned.bindings.dirs.insert(name, relative);
             }
             Bound::Secret(Source::File(path)) => {
                 pinned.bindings.secrets.insert(name, Source::File(lock.relative(path)?));
             }
-            Bound::Secret(source) => drop(pinned.bindings.secrets.insert(name, source.clone())),
+            Bound::Secret(source) => {
+                if let Some(rule) = policy.refuses_source(source) {
+                    return Err(Failure::new(format!("`{key}` can't be bound: {rule}"))
+                        .hint("whoever keeps the policy can change it"));
+                }
+                pinned.bindings.secrets.insert(name, source.clone());
+            }
         }
     }
     Ok(())
+}
+
+/// A plugin that may write to the lock, beside an eval or to a policy may grant itself anything.
+fn check_writable(key: &Key, path: &Path, lock: &LockFile, policy: &Policy) -> Result<(), Failure> {
+    let real = |path: &Path| std::fs::canonicalize(if path == Path::new("") { Path::new(".") } else { path });
+    let bound =
+        real(path).map_err(|error| Failure::because(format!("can't find `{}`", path.display()), &error))?;
+    // What a link names is as much the file as the link is.
+    let holds = |file: &Path| {
+        let places = [file.parent().unwrap_or(Path::new("")), file];
+        places.into_iter().filter_map(|place| real(place).ok()).any(|place| place.starts_with(&bound))
+    };
+    let what = if holds(lock.path()) {
+        format!("the lock `{}` and the eval beside it", lock.path().display())
+    } else if let Some(file) = policy.files().find(|file| holds(Path::new(file))) {
+        format!("the policy `{file}`")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(format!(
+        "`{key}` can't be bound to `{}`: the plugin could write {what}",
+        path.display()
+    ))
+    .hint("bind a directory of its own"))
 }
 
 /// Grants these, where they are asked for, bound, and refused by no policy.
@@ -262,6 +304,12 @@ fn grant_keys(pinned: &mut Pinned, keys: &[Key], policy: &Policy) -> Result<(), 
                 .hint("whoever keeps the policy can change it"));
         }
         asked.granted = true;
+        let source = pinned.bindings.secrets.get(key.name());
+        let source = source.filter(|_| key.capability() == Capability::Secret);
+        if let Some(rule) = source.and_then(|source| policy.refuses_source(source)) {
+            return Err(Failure::new(format!("`{key}` can't be granted: {rule}"))
+                .hint("bind it to another source; whoever keeps the policy can change it"));
+        }
     }
     let unbound: Vec<&Key> = keys.iter().filter(|key| pinned.unbound(key)).collect();
     if unbound.is_empty() {
@@ -284,14 +332,14 @@ fn grant_keys(pinned: &mut Pinned, keys: &[Key], policy: &Policy) -> Result<(), 
 
 pub(crate) fn grant(args: GrantArgs) -> Result<Exit, Failure> {
     let mut lock = args.lock.open()?;
-    let policy = policies::found(lock.dir())?;
+    let policy = policies::found(lock.dir(), Path::new(""))?;
     let pinned = pinned(&lock, &args.plugin)?;
     let path = pinned.file(lock.dir());
     let file = plugins::read(&path)?;
     pinned.check(&file).map_err(|error| plugins::changed(&error, &path, &lock))?;
     // What is granted is what the file asks for, whatever the lock's text has become.
     let (mut pinned, _) = Pinned::new(&file, pinned.source.clone()).taking_over(&pinned);
-    bind(&mut pinned, &args.bind, &lock)?;
+    bind(&mut pinned, &args.bind, &lock, &policy)?;
     grant_keys(&mut pinned, &args.keys, &policy)?;
     let said = summary(&pinned, None, lock.path());
     lock.lock.put(pinned);

@@ -100,12 +100,14 @@ fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
     let file = plugins::find(&args.plugin, &lock)?;
     let policy = match &args.policy {
         Some(path) => policies::of(path)?,
-        None => policies::found(lock.dir())?,
+        None => policies::found(lock.dir(), Path::new(""))?,
     };
     let manifest = file.manifest();
-    let mut page =
-        Page::of(&file).with_policy(policy.refuses_plugin(&manifest.id), &policy.refused(manifest));
-    if let Some(pinned) = lock.lock.get(&manifest.id) {
+    let pinned = lock.lock.get(&manifest.id);
+    let mut refused = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
+    refused.extend(policy.refused(manifest));
+    let mut page = Page::of(&file).with_policy(policy.refuses_plugin(&manifest.id), &refused);
+    if let Some(pinned) = pinned {
         page = match pinned.granted(&file, lock.dir()) {
             Ok(granted) => page.with_grants(&granted),
             // Another file of the plugin: what was granted is not granted to it.
