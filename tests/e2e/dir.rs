@@ -68,8 +68,8 @@ fn what_may_be_written_is_written_and_no_link_leads_out() {
     write below a link that leads out: Err(PermissionDenied)
     move below a link that leads out: Err(PermissionDenied)
     write above: Err(PermissionDenied)
-    make a link that leads out: Ok("")
-    read below the link that it made: Err(PermissionDenied)
+    make a link that leads out: Err(PermissionDenied)
+    read below the link that it made: Err(NotFound)
     "#);
     assert_eq!(space.read("notes/new"), "new");
     assert_outside_untouched(&space);
