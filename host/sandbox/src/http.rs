@@ -177,11 +177,6 @@ async fn exchange(
             admitted.broker.refuse_late(pass, rule);
             Err(Error::DestinationIpProhibited)
         }
-        Err(Failed::Secret { name, why }) => {
-            let what = format!("the secret `{}` can't be had", crate::clean(&name, 64, false));
-            pass.end(crate::clean(&format!("{what}: {why}"), 256, false), 0, 0);
-            Err(Error::InternalError(Some(what)))
-        }
         Err(Failed::Error(error)) => {
             let why = admitted.scrubber.scrubbed(error.to_string());
             pass.end(crate::clean(&why, 256, false), 0, sent.load(Ordering::Relaxed));
@@ -194,11 +189,6 @@ enum Failed {
     /// By this rule, as it turned out on the way.
     Refused(String),
     Error(Error),
-    /// A secret could not be had. Why not is the user's to know.
-    Secret {
-        name: String,
-        why: String,
-    },
 }
 
 impl From<Error> for Failed {
@@ -246,10 +236,15 @@ async fn send(
 }
 
 /// Puts secrets into headers.
-async fn put_in(headers: &mut HeaderMap, admitted: &Admitted) -> Result<(), Failed> {
+async fn put_in(headers: &mut HeaderMap, admitted: &Admitted) -> Result<(), Error> {
     for (name, source) in &admitted.secrets {
         let value = admitted.permit.secrets.value(source).await;
-        let value = value.map_err(|why| Failed::Secret { name: name.clone(), why })?;
+        let value = value.map_err(|why| {
+            Error::InternalError(Some(format!(
+                "the secret `{}` can't be had: {why}",
+                crate::clean(name, 64, false)
+            )))
+        })?;
         admitted.scrubber.know(&value);
         let placeholder = format!("{SECRET_OPEN}{name}{SECRET_CLOSE}");
         for header in headers.values_mut() {

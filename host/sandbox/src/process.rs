@@ -280,10 +280,9 @@ impl Guest {
                     pass.ok();
                 }
                 Err(why) => {
-                    // Why not is the user's to know.
-                    let what = format!("the secret `{}` can't be had", var.secret);
-                    pass.end(crate::clean(&format!("{what}: {why}"), 256, false), 0, 0);
-                    return Ok(Err(types::Error::Unavailable(what)));
+                    pass.end("unavailable", 0, 0);
+                    let why = format!("the secret `{}` can't be had: {why}", var.secret);
+                    return Ok(Err(types::Error::Unavailable(why)));
                 }
             }
         }

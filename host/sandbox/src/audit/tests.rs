@@ -98,3 +98,43 @@ fn what_cant_be_recorded_is_not_done() {
     kept.full.store(false, Ordering::SeqCst);
     record.end_call().expect_err("lines were lost");
 }
+
+#[test]
+fn one_call_does_not_leave_the_host_without_end() {
+    let (record, _) = record();
+    let leave = || {
+        let mut pass = Pass::open(&record, "process.run", None, "a template");
+        let left = pass.leave();
+        pass.ok();
+        left
+    };
+    for _ in 0..MAX_LEFT {
+        leave().expect("written");
+    }
+    let error = leave().expect_err("enough").to_string();
+    assert_eq!(error, "one call does more than 10000 things outside of it");
+    record.end_call().expect("kept");
+    leave().expect("another call");
+}
+
+/// A disk without room.
+struct Full;
+
+impl AuditSink for Full {
+    fn append(&self, _: &Caller, _: &[AuditCall]) -> io::Result<()> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[test]
+fn what_can_not_be_written_is_not_done_but_a_machine_is_removed() {
+    let by = Caller { plugin: "a/runner/b".parse().expect("an id"), sha256: Digest::of(b"x"), about: None };
+    for (within, done) in [("create-machine", false), ("destroy-machine", true)] {
+        let record = Record::new(Arc::new(Full), by.clone());
+        record.begin_call(within);
+        let mut pass = Pass::open(&record, "process.run", None, "a template");
+        assert_eq!(pass.leave().is_ok(), done, "{within}");
+        pass.ok();
+        assert_eq!(record.end_call().is_ok(), done, "{within}");
+    }
+}
