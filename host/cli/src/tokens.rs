@@ -39,7 +39,9 @@ fn source(token: &TokenUse, dir: &Path) -> Box<dyn TokenSource> {
         (Some(name), _) => Box::new(Variable(name.clone())),
         (None, Some(file)) => Box::new(File(dir.join(file))),
         (None, None) => {
-            Box::new(Program { argv: token.command.clone(), dir: dir.to_owned(), time: token.timeout.0 })
+            // Whoever asks gives up first, and says so; this is for what is left of the program then.
+            let time = token.timeout.0.saturating_add(Duration::from_secs(1));
+            Box::new(Program { argv: token.command.clone(), dir: dir.to_owned(), time })
         }
     }
 }
