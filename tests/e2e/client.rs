@@ -32,6 +32,53 @@ fn a_report_is_kept_byte_for_byte() {
 }
 
 #[test]
+fn its_version_is_asked_once_and_stands_in_every_transcript() {
+    let space = Space::new();
+    let eval = Eval::new().cases(["a", "b"].map(case)).client("cat").set(
+        "client.version_argv",
+        json!(["sh", "-c", "echo asked >> asked; echo >> $LOG; printf '\\nagent 1.2\\033[31m\\nmore\\n'"]),
+    );
+    let log = space.path("log").to_string_lossy().into_owned();
+    let eval = eval.set("client.env", json!({"LOG": log}));
+    eval.run(&space).exits(0);
+    let run = space.run();
+    for trial in ["a/v/0", "b/v/0"] {
+        assert_eq!(run.transcript(trial)["client"], json!({"name": "command", "version": "agent 1.2[31m"}));
+        assert!(run.transcript(trial).get("files").is_none(), "it was asked in a directory of its own");
+    }
+    assert_eq!(space.read("log"), "\n", "once for both");
+    run.assert_whole();
+    space.assert_tidy();
+
+    let space = Space::new();
+    Eval::new().run(&space).exits(0);
+    let echo = &space.run().transcript("a/v/0")["client"];
+    assert_eq!(*echo, json!({"name": "echo", "version": env!("CARGO_PKG_VERSION")}));
+}
+
+#[test]
+fn without_the_version_that_it_should_say_it_is_asked_nothing() {
+    for (argv, why) in [
+        (json!(["sh", "-c", "echo 'no licence' >&2; exit 3"]), "ended with code 3, and said: no licence"),
+        (json!(["true"]), "printed nothing"),
+        (json!(["no-such-agent", "--version"]), "no program `no-such-agent`"),
+    ] {
+        let space = Space::new();
+        let asked = space.path("asked").to_string_lossy().into_owned();
+        let eval = Eval::new()
+            .client("touch $ASKED")
+            .set("client.env", json!({"ASKED": asked}))
+            .set("client.version_argv", argv);
+        let said = eval.run(&space).exits(105).said();
+        assert!(
+            said.contains("the version of the client of `v` can't be had: ") && said.contains(why),
+            "{said}"
+        );
+        assert!(!space.path("asked").exists() && space.runs().is_empty());
+    }
+}
+
+#[test]
 fn output_is_bounded_and_what_was_cut_is_counted() {
     let eval = Eval::new()
         .client("head -c 1000000 /dev/zero; head -c 2000 /dev/zero >&2")

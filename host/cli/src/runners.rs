@@ -193,32 +193,30 @@ fn client_files(eval: &Eval, eval_dir: &Path) -> Result<Vec<(String, PathBuf)>, 
             return Err(Failure::new(format!("the client of `{}` gets variables by `pass_env`", variant.id))
                 .hint("that works only with the runner `local`: secrets do not go to machines this way"));
         }
-        let Some(program) =
-            client.argv.first().filter(|program| client.kind == ClientKind::Command && program.contains('/'))
-        else {
-            continue;
-        };
-        let path = program.strip_prefix("./").unwrap_or(program);
-        if path.starts_with('/') {
-            continue;
+        let programs = client.argv.first().into_iter().chain(client.version_argv.first());
+        for program in programs.filter(|program| client.kind == ClientKind::Command && program.contains('/'))
+        {
+            let path = program.strip_prefix("./").unwrap_or(program);
+            if path.starts_with('/') {
+                continue;
+            }
+            mst_model::case::check_path(path).map_err(|error| {
+                Failure::because(format!("the client of `{}` can't go to a machine", variant.id), &error)
+                    .hint(format!(
+                        "put its program below `{}`, or into the image and name it absolutely",
+                        eval_dir.display()
+                    ))
+            })?;
+            let from = eval_dir.join(path);
+            if !from.is_file() {
+                return Err(Failure::new(format!(
+                    "the client of `{}` is no file: `{}`",
+                    variant.id,
+                    from.display()
+                )));
+            }
+            files.insert(path.to_owned(), from);
         }
-        mst_model::case::check_path(path).map_err(|error| {
-            Failure::because(format!("the client of `{}` can't go to a machine", variant.id), &error).hint(
-                format!(
-                    "put its program below `{}`, or into the image and name it absolutely",
-                    eval_dir.display()
-                ),
-            )
-        })?;
-        let from = eval_dir.join(path);
-        if !from.is_file() {
-            return Err(Failure::new(format!(
-                "the client of `{}` is no file: `{}`",
-                variant.id,
-                from.display()
-            )));
-        }
-        files.insert(path.to_owned(), from);
     }
     Ok(files.into_iter().collect())
 }

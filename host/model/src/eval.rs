@@ -147,6 +147,11 @@ pub struct Client {
     /// the eval's file, another on the PATH.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
+    /// For `command`: a program and its arguments that say which version of the client this is, as
+    /// `[my-agent, --version]`. Each worker asks it once, before its first trial and without tokens;
+    /// the first line that it prints stands in transcripts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub version_argv: Vec<String>,
     /// For `command`: environment variables. They are recorded; put no secret here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -329,12 +334,27 @@ impl Eval {
                 ClientKind::Command if client.argv.iter().any(|arg| arg.contains('\0')) => {
                     say(format!("{at}.argv"), "an argument holds a NUL".into(), None);
                 }
+                ClientKind::Command if client.version_argv.first().is_some_and(String::is_empty) => {
+                    say(
+                        format!("{at}.version_argv"),
+                        "it has no program".into(),
+                        Some("as version_argv: [my-agent, --version]"),
+                    );
+                }
+                ClientKind::Command if client.version_argv.iter().any(|arg| arg.contains('\0')) => {
+                    say(format!("{at}.version_argv"), "an argument holds a NUL".into(), None);
+                }
                 ClientKind::Echo
-                    if !client.argv.is_empty() || !client.env.is_empty() || !client.pass_env.is_empty() =>
+                    if !client.argv.is_empty()
+                        || !client.version_argv.is_empty()
+                        || !client.env.is_empty()
+                        || !client.pass_env.is_empty() =>
                 {
                     say(
                         at.clone(),
-                        "an `echo` client starts no program and takes no `argv`, `env` or `pass_env`".into(),
+                        "an `echo` client starts no program and takes no `argv`, `version_argv`, `env` or \
+                         `pass_env`"
+                            .into(),
                         None,
                     );
                 }

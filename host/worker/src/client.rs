@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use mst_model::eval::{Client, ClientKind};
 use mst_model::outcome::{Exit, InstrumentError, Outcome, Stage};
-use mst_model::transcript::ClientInfo;
 use mst_model::{Case, TrialKey};
 use mst_process::{Finished, Spec, Stdin, Stream, resolve_program};
 
@@ -74,11 +73,6 @@ pub(crate) fn works_in_a_directory(kind: ClientKind) -> bool {
         ClientKind::Command => true,
         ClientKind::Echo => false,
     }
-}
-
-/// How a client of this kind stands in a transcript.
-pub(crate) fn info(kind: ClientKind) -> ClientInfo {
-    ClientInfo { name: kind.as_str().to_owned(), version: None }
 }
 
 /// What the client may take for this case.
@@ -149,20 +143,36 @@ fn answer(finished: Finished) -> Answer {
     Answer { outcome, report: Some(finished.stdout), stderr: finished.stderr }
 }
 
-/// The client's whole environment, whatever this process has in its own.
-fn environment(question: &Question<'_>, workspace: &Workspace) -> BTreeMap<String, String> {
-    let given = question.environment;
-    let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let pair = |name: &str, value: String| (name.to_owned(), value);
+/// What a program of the client's finds around it, whatever it is asked and whatever this process has
+/// in its own environment.
+pub(crate) fn surroundings(
+    client: &Client,
+    given: &ClientEnvironment,
+    workspace: &Workspace,
+) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([
         pair("PATH", given.path.clone()),
         pair("HOME", given.home.clone()),
         pair("LANG", "C.UTF-8".to_owned()),
         pair("TMPDIR", text(workspace.temp())),
     ]);
-    env.extend(question.client.env.clone());
-    let passed = question.client.pass_env.iter();
+    env.extend(client.env.clone());
+    let passed = client.pass_env.iter();
     env.extend(passed.filter_map(|name| Some((name.clone(), given.vars.get(name)?.clone()))));
+    env
+}
+
+fn pair(name: &str, value: String) -> (String, String) {
+    (name.to_owned(), value)
+}
+
+fn text(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The client's whole environment.
+fn environment(question: &Question<'_>, workspace: &Workspace) -> BTreeMap<String, String> {
+    let mut env = surroundings(question.client, question.environment, workspace);
     // Last, so that nothing else can stand in their place.
     env.extend([
         pair("MST_CASE_ID", question.key.case.to_string()),

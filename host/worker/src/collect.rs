@@ -23,9 +23,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client;
 use crate::tokens::{PlaceError, TokenDir, Tokens};
 use crate::trial::{ClientEnvironment, TrialRunner};
+use crate::version;
 
 /// How often a worker says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -51,6 +51,9 @@ pub enum CollectError {
     /// Its tokens have no place.
     #[error(transparent)]
     Tokens(#[from] PlaceError),
+    /// It is not known who would be asked.
+    #[error("{0}")]
+    Client(String),
     /// The way to the coordinator broke.
     #[error("the way to the coordinator broke")]
     Channel(#[source] io::Error),
@@ -88,6 +91,8 @@ pub async fn collect(
     let bundle = read_bundle(&place.bundle)?;
     let work = WorkLines::open(&place.bundle)?;
     let results = ResultsDir::open(&place.results)?;
+    let infos = version::of_clients(&bundle.clients, &place.environment, &place.scratch, &place.mst);
+    let infos = infos.await.map_err(CollectError::Client)?;
     let runner = TrialRunner::new(
         bundle.run.clone(),
         bundle.shard,
@@ -95,7 +100,8 @@ pub async fn collect(
         bundle.deadlines.clone(),
         place.environment.clone(),
         place.scratch.clone(),
-    );
+    )
+    .with_infos(infos.clone());
     let tokens = tokens(&place, &bundle)?;
     let runner = match &tokens {
         Some(tokens) => runner.with_tokens(tokens.clone()),
@@ -116,7 +122,6 @@ pub async fn collect(
     let mut tasks = JoinSet::new();
     tasks.spawn(write(to, said));
     tasks.spawn(listen(from, shared.clone()));
-    tasks.spawn(beat(say.clone(), shared.clone()));
     let renewing = tokens.clone().map(|tokens| (tokens, say.clone(), shared.clone()));
     let hello = FromWorker::Hello {
         protocol: PROTOCOL.to_owned(),
@@ -124,11 +129,7 @@ pub async fn collect(
         shard: bundle.shard,
         work: Work::Collect,
         image: this_machine(&place.bundle)?.and_then(|machine| machine.image).map(|image| image.digest),
-        clients: bundle
-            .clients
-            .iter()
-            .map(|(variant, client)| (variant.clone(), client::info(client.kind)))
-            .collect(),
+        clients: infos,
     };
     let trials = Arc::new(Trials {
         bundle: place.bundle.as_path().into(),
@@ -141,6 +142,7 @@ pub async fn collect(
     });
     let working = async {
         tell(&say, hello).await?;
+        tasks.spawn(beat(say.clone(), shared.clone()));
         if let Some((tokens, say, shared)) = renewing {
             tasks.spawn(renew(tokens, say, shared, given));
         }

@@ -12,6 +12,7 @@ pub mod grade;
 pub mod tokens;
 pub mod trial;
 mod until;
+mod version;
 mod workspace;
 
 /// An error and its causes, on one line.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use mst_model::eval::{Client, Deadlines};
 use mst_model::outcome::{InstrumentError, Outcome, Stage, Status};
-use mst_model::transcript::{Captured, Scrubbed, Spent, Transcript};
+use mst_model::transcript::{Captured, ClientInfo, Scrubbed, Spent, Transcript};
 use mst_model::{Case, Digest, RunId, TrialKey, VariantId};
 use mst_process::Stream;
 use tokio::task::{JoinError, spawn_blocking};
@@ -55,6 +55,7 @@ pub struct TrialRunner {
     environment: ClientEnvironment,
     scratch: PathBuf,
     tokens: Option<Arc<Tokens>>,
+    infos: BTreeMap<VariantId, ClientInfo>,
 }
 
 impl TrialRunner {
@@ -68,12 +69,26 @@ impl TrialRunner {
         environment: ClientEnvironment,
         scratch: PathBuf,
     ) -> TrialRunner {
-        TrialRunner { run, shard, clients, deadlines, environment, scratch, tokens: None }
+        TrialRunner {
+            run,
+            shard,
+            clients,
+            deadlines,
+            environment,
+            scratch,
+            tokens: None,
+            infos: BTreeMap::new(),
+        }
     }
 
     /// With tokens for its clients.
     pub(crate) fn with_tokens(self, tokens: Arc<Tokens>) -> TrialRunner {
         TrialRunner { tokens: Some(tokens), ..self }
+    }
+
+    /// With what is known of its clients.
+    pub(crate) fn with_infos(self, infos: BTreeMap<VariantId, ClientInfo>) -> TrialRunner {
+        TrialRunner { infos, ..self }
     }
 
     /// What the client may take for this case.
@@ -110,7 +125,11 @@ impl TrialRunner {
             shard: self.shard,
             attempt,
             previous: None,
-            client: client::info(client.kind),
+            client: self
+                .infos
+                .get(variant)
+                .cloned()
+                .unwrap_or_else(|| ClientInfo { name: client.kind.as_str().to_owned(), version: None }),
             started_at,
             spent: done.spent,
             outcome: done.outcome,
