@@ -34,8 +34,8 @@ fn seeds_over_containers_lose_double_and_leave_nothing() {
             ],
             attempts: 3,
             after: Duration::from_millis(if chance.one_in(2) { 20 } else { 800 }),
-            // In the container, where it goes with it.
-            asked: "/dev/null".to_owned(),
+            // Where the engine that is asked here puts that file into each container.
+            asked: "/asked".to_owned(),
         };
         play(seed, &space, &docker, &stage);
         space.assert_tidy();
@@ -43,15 +43,15 @@ fn seeds_over_containers_lose_double_and_leave_nothing() {
 }
 
 /// A `docker` that fails as often as there are files for it, after it has made a container and
-/// before it removes one.
+/// before it removes one; and whose containers can say on this side that they were asked.
 fn engine(space: &Space) -> String {
-    let faults = space.text("faults");
+    let (faults, asked) = (space.text("faults"), space.text("asked"));
     format!(
         r#"#!/bin/sh
 real() {{ PATH=${{PATH#*:}} docker "$@"; }}
 fault() {{ for fault in {faults}/$1-*; do rm -- "$fault" 2>/dev/null && {{ echo "$2" >&2; exit 1; }}; done; }}
 case $1 in
-  run) real "$@" || exit; fault create "it is there and not well"; exit 0 ;;
+  run) shift; real run --volume {asked}:/asked "$@" || exit; fault create "it is there and not well"; exit 0 ;;
   rm) fault destroy "it is protected" ;;
 esac
 PATH=${{PATH#*:}}

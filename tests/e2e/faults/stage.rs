@@ -90,6 +90,8 @@ pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     let what = format!("seed {seed}, healed");
     stored = attempted(space, ground, &what, stored, play, |_| {});
     assert_eq!(stored.len() as u64, play.planned(), "{what}");
+    let asked = asked(space);
+    assert!(stored.keys().all(|key| asked.contains(key)), "{what}: only {asked:?} were asked");
     let run = space.run();
     assert_eq!(run.record()["collect"], "complete", "{what}");
     let reaped = space.finish(ground.about(space, &["machines", "reap", &run.name()]));

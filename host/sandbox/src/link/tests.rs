@@ -6,9 +6,10 @@
 //! contract, and of every WASI 0.2 package that wasmtime implements.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use wasmtime::Engine;
-use wit_parser::{Resolve, WorldItem};
+use wit_parser::{PackageId, Resolve, WorldItem};
 
 use super::*;
 
@@ -157,6 +158,67 @@ const SHARD_RUNNER: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What one of a manifest with `[[http]]` has beyond its world.
+const HTTP: &[(&str, &[&str])] = &[
+    ("wasi:http/outgoing-handler", &["handle"]),
+    (
+        "wasi:http/types",
+        &[
+            "[constructor]fields",
+            "[static]fields.from-list",
+            "[method]fields.get",
+            "[method]fields.has",
+            "[method]fields.set",
+            "[method]fields.delete",
+            "[method]fields.append",
+            "[method]fields.entries",
+            "[method]fields.clone",
+            "[method]incoming-request.method",
+            "[method]incoming-request.path-with-query",
+            "[method]incoming-request.scheme",
+            "[method]incoming-request.authority",
+            "[method]incoming-request.headers",
+            "[method]incoming-request.consume",
+            "[constructor]outgoing-request",
+            "[method]outgoing-request.body",
+            "[method]outgoing-request.method",
+            "[method]outgoing-request.set-method",
+            "[method]outgoing-request.path-with-query",
+            "[method]outgoing-request.set-path-with-query",
+            "[method]outgoing-request.scheme",
+            "[method]outgoing-request.set-scheme",
+            "[method]outgoing-request.authority",
+            "[method]outgoing-request.set-authority",
+            "[method]outgoing-request.headers",
+            "[constructor]request-options",
+            "[method]request-options.connect-timeout",
+            "[method]request-options.set-connect-timeout",
+            "[method]request-options.first-byte-timeout",
+            "[method]request-options.set-first-byte-timeout",
+            "[method]request-options.between-bytes-timeout",
+            "[method]request-options.set-between-bytes-timeout",
+            "[static]response-outparam.set",
+            "[method]incoming-response.status",
+            "[method]incoming-response.headers",
+            "[method]incoming-response.consume",
+            "[method]incoming-body.stream",
+            "[static]incoming-body.finish",
+            "[method]future-trailers.subscribe",
+            "[method]future-trailers.get",
+            "[constructor]outgoing-response",
+            "[method]outgoing-response.status-code",
+            "[method]outgoing-response.set-status-code",
+            "[method]outgoing-response.headers",
+            "[method]outgoing-response.body",
+            "[method]outgoing-body.write",
+            "[static]outgoing-body.finish",
+            "[method]future-incoming-response.subscribe",
+            "[method]future-incoming-response.get",
+            "http-error-code",
+        ],
+    ),
+];
+
 fn linker(link: fn(&mut Linker<Guest>) -> Result) -> Linker<Guest> {
     let mut linker = Linker::new(&Engine::default());
     link(&mut linker).expect("linked");
@@ -173,6 +235,28 @@ fn has(linker: &mut Linker<Guest>, interface: &str, function: &str) -> bool {
             true
         }
     }
+}
+
+/// The file or directory `path` of one of the packages that this one is built with.
+fn in_package(name: &str, path: &str) -> PathBuf {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .exec()
+        .expect("cargo metadata works");
+    let package = metadata.packages.iter().find(|package| package.name.as_str() == name);
+    let manifest = &package.unwrap_or_else(|| panic!("no package {name}")).manifest_path;
+    PathBuf::from(manifest).with_file_name(path)
+}
+
+/// The contract, and WASI as wasmtime has it.
+fn everything() -> (Resolve, PackageId) {
+    let mut resolve = Resolve::default();
+    resolve.push_dir(in_package("wasmtime-wasi", "src").join("p2/wit")).expect("WASI parses");
+    let http = std::fs::read_to_string(in_package("wasmtime-wasi-http", "wit").join("deps/http.wit"));
+    resolve.push_source("http.wit", &http.expect("reads")).expect("wasi:http parses");
+    let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
+    let (package, _) = resolve.push_dir(contract).expect("the contract parses");
+    (resolve, package)
 }
 
 /// Every function that the contract's worlds import or export.
@@ -236,6 +320,31 @@ fn a_machine_runner_can_import_this_and_no_more() {
 #[test]
 fn a_shard_runner_can_import_this_and_no_more() {
     offers(super::shard_runner, SHARD_RUNNER);
+}
+
+#[test]
+fn who_asks_for_http_can_send_requests_and_serves_none() {
+    let (resolve, _) = everything();
+    let mut linker = linker(super::http);
+    let mut offered = BTreeSet::new();
+    for (id, interface) in resolve.interfaces.iter() {
+        let name = resolve.id_of(id).unwrap_or_default();
+        if !name.starts_with("wasi:http/") {
+            continue;
+        }
+        let (plain, _) = name.split_once('@').expect("a version");
+        for function in interface.functions.keys().filter(|function| has(&mut linker, &name, function)) {
+            offered.insert((plain.to_owned(), function.clone()));
+        }
+    }
+    let own: BTreeSet<(String, String)> = pairs(HTTP).map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+    assert_eq!(offered, own, "what is offered differs from the list in this file");
+    for (interface, function) in pairs(NEVER).filter(|(interface, _)| !interface.starts_with("wasi:http/")) {
+        assert!(
+            !has(&mut linker, &format!("{interface}@{WASI_VERSION}"), function),
+            "{interface} {function}"
+        );
+    }
 }
 
 /// A component that asks for `interface` does not get as far as an instance.
