@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use mst_model::eval::{Client, ClientKind};
 use mst_model::outcome::{Exit, InstrumentError, Outcome, Stage};
 use mst_model::{Case, TrialKey};
@@ -80,11 +81,24 @@ pub(crate) fn deadline(case: &Case, of_the_eval: Duration) -> Duration {
     case.deadline_ms.map_or(of_the_eval, Duration::from_millis)
 }
 
-/// Asks, and returns when the client has answered and is gone, or its time is up.
-pub(crate) async fn ask(question: Question<'_>) -> Answer {
-    match question.client.kind {
-        ClientKind::Command => command(question).await,
-        ClientKind::Echo => echo(question),
+/// Who asks clients.
+#[async_trait]
+pub(crate) trait Asks: fmt::Debug + Send + Sync {
+    /// Asks, and returns when the client has answered and is gone, or its time is up.
+    async fn ask(&self, question: Question<'_>) -> Answer;
+}
+
+/// Asks them themselves.
+#[derive(Debug)]
+pub(crate) struct InPerson;
+
+#[async_trait]
+impl Asks for InPerson {
+    async fn ask(&self, question: Question<'_>) -> Answer {
+        match question.client.kind {
+            ClientKind::Command => command(question).await,
+            ClientKind::Echo => echo(question),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 pub use crate::client::ClientEnvironment;
 
-use crate::client::{self, Answer, Question};
+use crate::client::{self, Answer, Asks, InPerson, Question};
 use crate::export::{Bounds, ExportError, Exported, export};
 use crate::tokens::{Scrubber, Tokens};
 use crate::until::{Late, Until};
@@ -56,6 +56,7 @@ pub struct TrialRunner {
     scratch: PathBuf,
     tokens: Option<Arc<Tokens>>,
     infos: BTreeMap<VariantId, ClientInfo>,
+    asks: Arc<dyn Asks>,
 }
 
 impl TrialRunner {
@@ -78,6 +79,7 @@ impl TrialRunner {
             scratch,
             tokens: None,
             infos: BTreeMap::new(),
+            asks: Arc::new(InPerson),
         }
     }
 
@@ -89,6 +91,11 @@ impl TrialRunner {
     /// With what is known of its clients.
     pub(crate) fn with_infos(self, infos: BTreeMap<VariantId, ClientInfo>) -> TrialRunner {
         TrialRunner { infos, ..self }
+    }
+
+    /// With somebody else who asks them.
+    pub(crate) fn asked_by(self, asks: Arc<dyn Asks>) -> TrialRunner {
+        TrialRunner { asks, ..self }
     }
 
     /// What the client may take for this case.
@@ -164,17 +171,19 @@ impl TrialRunner {
         };
 
         let began = Instant::now();
-        let Answer { mut outcome, mut report, mut stderr } = client::ask(Question {
-            client,
-            environment: &self.environment,
-            key,
-            prompt,
-            workspace: workspace.as_ref(),
-            tokens: self.tokens.as_ref().and_then(|tokens| tokens.dir_of(&key.variant)),
-            deadline: self.client_deadline(case),
-            cleanup: self.deadlines.cleanup.0,
-        })
-        .await;
+        let Answer { mut outcome, mut report, mut stderr } = self
+            .asks
+            .ask(Question {
+                client,
+                environment: &self.environment,
+                key,
+                prompt,
+                workspace: workspace.as_ref(),
+                tokens: self.tokens.as_ref().and_then(|tokens| tokens.dir_of(&key.variant)),
+                deadline: self.client_deadline(case),
+                cleanup: self.deadlines.cleanup.0,
+            })
+            .await;
         spent.client_ms = millis(began);
 
         let mut exported = Exported::default();

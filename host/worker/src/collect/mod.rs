@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::client::{Asks, InPerson};
 use crate::tokens::PlaceError;
 use crate::trial::{ClientEnvironment, TrialRunner};
 use crate::version;
@@ -84,6 +85,16 @@ pub async fn collect(
     from: impl AsyncRead + Send + Unpin + 'static,
     to: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), CollectError> {
+    collect_by(Arc::new(InPerson), place, from, to).await
+}
+
+/// The same, with these who ask the clients.
+async fn collect_by(
+    asks: Arc<dyn Asks>,
+    place: Place,
+    from: impl AsyncRead + Send + Unpin + 'static,
+    to: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), CollectError> {
     let bundle = read_bundle(&place.bundle)?;
     let work = WorkLines::open(&place.bundle)?;
     let results = ResultsDir::open(&place.results)?;
@@ -97,7 +108,8 @@ pub async fn collect(
         place.environment.clone(),
         place.scratch.clone(),
     )
-    .with_infos(infos.clone());
+    .with_infos(infos.clone())
+    .asked_by(asks);
     let tokens = tokens(&place, &bundle)?;
     let runner = match &tokens {
         Some(tokens) => runner.with_tokens(tokens.clone()),
@@ -181,15 +193,4 @@ async fn nothing_left(scratch: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_a_trial_left_is_seen_at_the_end() {
-        let scratch = tempfile::tempdir().expect("made");
-        assert!(nothing_left(&scratch.path().join("none")).await);
-        assert!(nothing_left(scratch.path()).await);
-        std::fs::create_dir(scratch.path().join("work")).expect("made");
-        assert!(!nothing_left(scratch.path()).await);
-    }
-}
+mod tests;
