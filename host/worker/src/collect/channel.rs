@@ -24,6 +24,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 pub(super) enum Ended {
     /// Everything that was to be said is written.
     Wrote,
+    /// Nobody takes what is said any more.
+    Mute(io::Error),
     /// The coordinator has no more to say.
     Heard,
     /// Nobody waits for heartbeats any more, or for tokens.
@@ -37,6 +39,7 @@ pub(super) async fn first_failure(tasks: &mut JoinSet<Result<Ended, CollectError
             Some(Ok(Ok(Ended::Heard))) => {
                 return CollectError::Channel(io::ErrorKind::UnexpectedEof.into());
             }
+            Some(Ok(Ok(Ended::Mute(error)))) => return CollectError::Channel(error),
             Some(Ok(Ok(Ended::Wrote | Ended::Beat))) => {}
             Some(Err(error)) => return CollectError::Host(error.to_string()),
             None => std::future::pending().await,
@@ -98,8 +101,13 @@ pub(super) async fn write(
         seq += 1;
         let line = encode(&Numbered { seq, message });
         let line = line.map_err(|error| CollectError::Protocol(error.to_string()))?;
-        to.write_all(&line).await.map_err(CollectError::Channel)?;
-        to.flush().await.map_err(CollectError::Channel)?;
+        let written = async {
+            to.write_all(&line).await?;
+            to.flush().await
+        };
+        if let Err(error) = written.await {
+            return Ok(Ended::Mute(error));
+        }
     }
     Ok(Ended::Wrote)
 }

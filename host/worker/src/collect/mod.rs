@@ -164,8 +164,11 @@ async fn collect_by(
     if result.is_ok() {
         // The last lines are still to be written.
         while let Some(ended) = tasks.join_next().await {
-            if matches!(ended, Ok(Ok(Ended::Wrote))) {
-                break;
+            match ended {
+                Ok(Ok(Ended::Wrote)) => break,
+                // The coordinator may still hold the way from it open, and never say anything there.
+                Ok(Ok(Ended::Mute(error))) => return Err(CollectError::Channel(error)),
+                _ => {}
             }
         }
     }

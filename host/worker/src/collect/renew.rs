@@ -55,15 +55,18 @@ pub(super) async fn renew(
             return Err(CollectError::Protocol("`tokens`, and not those that were asked for".to_owned()));
         }
         tokens.take(came)?;
-        let Some((at, due)) = tokens.next() else {
-            shared.kill.cancelled().await;
-            return Ok(Ended::Beat);
-        };
-        tokio::select! {
-            () = tokio::time::sleep_until(at) => {}
-            () = shared.kill.cancelled() => return Ok(Ended::Beat),
+        loop {
+            let next = tokens.next();
+            tokio::select! {
+                () = until(next.as_ref().map(|(at, _)| *at)) => {
+                    (names, why) = (next.map(|(_, due)| due).unwrap_or_default(), Need::Expiring);
+                    break;
+                }
+                // It was so short that it is not asked for before its end.
+                () = until(tokens.ends_at()) => tokens.forget_ended()?,
+                () = shared.kill.cancelled() => return Ok(Ended::Beat),
+            }
         }
-        (names, why) = (due, Need::Expiring);
     }
 }
 

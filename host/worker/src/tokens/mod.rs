@@ -144,11 +144,11 @@ impl Tokens {
                 }
             }
         }
-        // It is due: whatever else was asked for meanwhile, it comes next.
+        // It is due, as soon as it may be: whatever else was asked for meanwhile, it comes next.
         self.given.send_modify(|given| {
             for name in &names {
                 if let Some(given) = given.get_mut(name) {
-                    (given.ended, given.ask_at) = (true, Some(now));
+                    (given.ended, given.ask_at) = (true, given.ask_at.max(Some(now)));
                 }
             }
         });

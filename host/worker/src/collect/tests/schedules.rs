@@ -218,7 +218,7 @@ fn check(schedule: &Schedule) -> Went {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 400, ..ProptestConfig::default() })]
     #[test]
     fn whatever_it_is_told_it_keeps_its_rules(schedule in schedule()) {
         check(&schedule);
@@ -253,5 +253,12 @@ fn a_token_that_is_not_renewed_is_gone_when_it_ends() {
     let steps = vec![(10, Step::Tokens(Some(20_000))), (10, Step::Grant(0)), (60_000, Step::Grant(0))];
     let schedule =
         Schedule { cases: 1, concurrency: 1, keyed: true, takes: vec![40_000], steps, lives: Some(60_000) };
+    check(&schedule);
+}
+
+#[test]
+fn a_worker_that_nobody_hears_any_more_ends_also_at_its_end() {
+    let steps = vec![(1, Step::Grant(0)), (1, Step::Cancel(Some(3000))), (1, Step::Deaf)];
+    let schedule = Schedule { cases: 1, concurrency: 1, keyed: false, takes: vec![7000], steps, lives: None };
     check(&schedule);
 }
