@@ -27,6 +27,17 @@ pub fn write_via(staging: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut temp = temp_file(staging)?;
     temp.write_all(bytes).map_err(StoreError::io("write", path))?;
     sync(temp.as_file(), path)?;
+    persist(temp, path)
+}
+
+/// [`write_via()`] without the sync: after a power cut the file may be empty.
+pub(crate) fn write_unsynced_via(staging: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut temp = temp_file(staging)?;
+    temp.write_all(bytes).map_err(StoreError::io("write", path))?;
+    persist(temp, path)
+}
+
+fn persist(temp: NamedTempFile, path: &Path) -> Result<()> {
     let mut outcome = temp.persist(path);
     // A directory is mostly there already: asking first would cost every write a system call.
     if let Err(refused) = outcome {

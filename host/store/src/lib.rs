@@ -30,7 +30,7 @@
 //! is renamed to its place: a file, or a trial's directory as a whole. A process killed at any
 //! instruction therefore leaves leftovers in `tmp/` and nowhere else; they are read by nobody and
 //! removed when the run is next opened for writing. After a power cut too, what is in its place
-//! is whole, for its bytes reached the disk before its name. Directories are *not* synced: a
+//! is whole, grades apart, for its bytes reached the disk before its name. Directories are *not* synced: a
 //! rename of the last seconds may be lost, and what is lost so is a missing trial or grade, which
 //! `--resume` collects again. A sync of every directory would double the cost of a trial to save
 //! that.
@@ -39,6 +39,9 @@
 //! missing: each line is synced before what it announces is done, and so are the directories that
 //! lead to it. A line that was cut off is as good as not written, for nothing was done about it;
 //! readers pass over it and the next writer removes it.
+//!
+//! Grades are synced many at a time, after they are in their place, for one can be made again: what a
+//! power cut leaves empty is no grade, and the next grading makes it.
 //!
 //! The audit is appended to as well, and never synced: each append is with the system when it
 //! returns, so that it outlives the process.
@@ -68,6 +71,7 @@ mod run_writer;
 mod stage;
 mod tree;
 mod trial;
+mod unsynced;
 
 pub use audit::{AuditLines, AuditLog};
 pub use cases::{CaseHead, CaseLines, CasesWriter, StoredCase};

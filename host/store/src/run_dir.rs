@@ -201,10 +201,11 @@ impl RunDir {
         json::bytes(&self.trial_dir(key).join(REPORT))
     }
 
-    /// What `judge` says of a trial; none where it has not said anything yet.
+    /// What `judge` says of a trial; none where it has not said anything yet, or where a power cut took
+    /// what it said.
     pub fn grade(&self, judge: &JudgeId, key: &TrialKey) -> Result<Option<Grade>> {
         let path = self.layout.grade(judge, key);
-        let Some(bytes) = json::bytes(&path)? else {
+        let Some(bytes) = json::bytes(&path)?.filter(|bytes| bytes.iter().any(|byte| *byte != 0)) else {
             return Ok(None);
         };
         let grade: Grade = json::parse(&path, &bytes)?;

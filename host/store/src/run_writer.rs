@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::layout::{Layout, TRANSCRIPT};
 use crate::lock::Lock;
+use crate::unsynced::Unsynced;
 use crate::{
     AuditLog, CasesWriter, Ledger, Result, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
 };
@@ -47,6 +48,7 @@ pub struct RunWriter {
     audit: Mutex<Option<AuditLog>>,
     /// Once it is known.
     id: OnceLock<RunId>,
+    grades: Unsynced,
 }
 
 impl Deref for RunWriter {
@@ -83,6 +85,7 @@ impl RunWriter {
             ledger: Mutex::default(),
             audit: Mutex::default(),
             id: OnceLock::new(),
+            grades: Unsynced::default(),
         })
     }
 
@@ -223,7 +226,8 @@ impl RunWriter {
         }
     }
 
-    /// Writes a grade. The same judge's earlier grade of the same trial is kept aside.
+    /// Writes a grade, to be synced with others or by [`sync_grades`](RunWriter::sync_grades). The same
+    /// judge's earlier grade of the same trial is kept aside.
     pub fn write_grade(&self, grade: &Grade) -> Result<PathBuf> {
         if !has_json_numbers(grade) {
             return Err(StoreError::BadNumber { trial: grade.trial.clone(), judge: grade.judge.clone() });
@@ -238,8 +242,14 @@ impl RunWriter {
             }
             fs::rename(&path, &aside).map_err(StoreError::io("keep aside", &path))?;
         }
-        atomic::write_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
+        atomic::write_unsynced_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
+        self.grades.push(path.clone())?;
         Ok(path)
+    }
+
+    /// When this returns every grade that was written is on the disk.
+    pub fn sync_grades(&self) -> Result<()> {
+        self.grades.sync()
     }
 }
 

@@ -14,12 +14,16 @@ use mst_model::run::RunRecord;
 use mst_model::{JudgeId, TrialKey};
 use mst_store::{RunWriter, StoreError, StoredCase, trials_of_case};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use judge::{Judge, Named};
 pub use stored::StoredTrial;
 pub use workspace::{Command, GradeWorkspace, Surroundings, WorkspaceError};
+
+/// How long a grade may be in its place and not on the disk.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// What grading says of itself while it goes.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,9 +77,19 @@ impl Grader {
     /// graded that transcript.
     pub async fn grade(self, record: &RunRecord) -> Result<(), GradeError> {
         let this = Arc::new(self);
+        let graded = tokio::select! {
+            graded = this.clone().all(record) => graded,
+            failed = keep_synced(&this.run) => Err(failed),
+        };
+        // Also what was graded before something failed.
+        let synced = sync(&this.run).await;
+        graded.and(synced)
+    }
+
+    async fn all(self: Arc<Self>, record: &RunRecord) -> Result<(), GradeError> {
         let scoring = record.eval.deadlines.scoring.0;
         let mut running: JoinSet<Result<(), GradeError>> = JoinSet::new();
-        let result = this.clone().start(record, scoring, &mut running).await;
+        let result = self.start(record, scoring, &mut running).await;
         while let Some(done) = running.join_next().await {
             joined(done)?;
         }
@@ -114,6 +128,23 @@ impl Grader {
         }
         Ok(())
     }
+}
+
+/// Has the grades of `run` synced every now and then: of slow judges little is lost with the power. It
+/// ends only where that fails.
+async fn keep_synced(run: &Arc<RunWriter>) -> GradeError {
+    loop {
+        sleep(SYNC_EVERY).await;
+        if let Err(error) = sync(run).await {
+            return error;
+        }
+    }
+}
+
+async fn sync(run: &Arc<RunWriter>) -> Result<(), GradeError> {
+    let run = run.clone();
+    let synced = spawn_blocking(move || run.sync_grades()).await;
+    Ok(synced.map_err(|error| GradeError::Host(error.to_string()))??)
 }
 
 fn joined(done: Result<Result<(), GradeError>, tokio::task::JoinError>) -> Result<(), GradeError> {
