@@ -82,6 +82,11 @@ fn the_whole_of_help() {
               What trials may not exceed, over all machines: `provider:NAME=N` at a time,
               `server:NAME=N/min` starts a minute; in place of what the eval says
 
+          --deadline <PART=TIME>
+              How long a part of the work may take: `machine`, `provision`, `client`, `scoring`,
+              `export` or `cleanup`, as `client=20m`; in place of what the eval says. It is part of what
+              a run is
+
           --seed <N>
               Orders the cases; 0 is the dataset's order
               

@@ -13,6 +13,7 @@ mod client;
 mod config;
 mod copies;
 mod dataset;
+mod deadlines;
 mod dir;
 mod docker;
 mod faults;

@@ -1,13 +1,17 @@
 //! A run's beginning: a new one with its cases and its record, or an earlier one taken up again.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use mst_coordinator::{Collected, Stop};
 use mst_model::RunId;
+use mst_model::deadlines::Part;
+use mst_model::eval::Eval;
 use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord, ShardEnding};
 use mst_store::{RunDir, RunWriter, StoreError, new_run_id};
+use serde_json::{Map, Value};
 
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -181,18 +185,7 @@ async fn differences(
         .map_err(|error| Failure::from_error(&error))?;
     let mut differences = Vec::new();
     if identity.eval != record.identity.eval {
-        let (then, now) = (serde_json::to_value(&record.eval), serde_json::to_value(&ready.file.eval));
-        let parts: Vec<String> = match (then.ok(), now.ok()) {
-            (Some(serde_json::Value::Object(then)), Some(serde_json::Value::Object(now))) => {
-                let keys: std::collections::BTreeSet<&String> = then.keys().chain(now.keys()).collect();
-                keys.into_iter()
-                    .filter(|key| then.get(*key) != now.get(*key))
-                    .map(|key| format!("`{key}`"))
-                    .collect()
-            }
-            _ => Vec::new(),
-        };
-        differences.push(format!("the eval changed in {}", parts.join(", ")));
+        differences.extend(of_evals(&record.eval, &ready.file.eval)?);
     }
     if identity.cases != record.identity.cases {
         differences.push(format!("the cases changed: {} then, {} now", record.cases.count, cases.count));
@@ -210,6 +203,33 @@ async fn differences(
     let mst = version()?;
     if record.mst != mst {
         differences.push(format!("it was begun by mst {}, this is mst {mst}", record.mst));
+    }
+    Ok(differences)
+}
+
+/// What two evals that do not ask the same differ in.
+fn of_evals(then: &Eval, now: &Eval) -> Result<Vec<String>, Failure> {
+    let parts = |eval: &Eval| match serde_json::to_value(eval) {
+        Ok(Value::Object(parts)) => Ok(parts),
+        Ok(_) => Ok(Map::new()),
+        Err(error) => Err(Failure::from_error(&error)),
+    };
+    let (was, is) = (parts(then)?, parts(now)?);
+    // What does not make another run of it is not named.
+    let paces = ["limits", "capacity", "tokens", "deadlines"];
+    let keys: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let changed =
+        keys.into_iter().filter(|key| !paces.contains(&key.as_str()) && was.get(*key) != is.get(*key));
+    let changed: Vec<String> = changed.map(|key| format!("`{key}`")).collect();
+    let mut differences = Vec::new();
+    if !changed.is_empty() {
+        differences.push(format!("the eval changed in {}", changed.join(", ")));
+    }
+    for part in Part::ALL {
+        let (then, now) = (then.deadlines.of(part), now.deadlines.of(part));
+        if then != now {
+            differences.push(format!("the deadline of `{part}` changed: {then} then, {now} now"));
+        }
     }
     Ok(differences)
 }

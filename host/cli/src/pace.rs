@@ -1,8 +1,9 @@
 //! How a run is paced, as the command line says it.
 
-use mst_model::ServiceId;
+use mst_model::deadlines::Part;
 use mst_model::eval::Eval;
 use mst_model::limits::{Limit, Limits};
+use mst_model::{ServiceId, Span};
 
 use crate::error::Failure;
 
@@ -54,6 +55,14 @@ pub(crate) fn check(eval: &Eval, limits: &Limits) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::problems("`--limit` does not fit the eval", &problems))
+}
+
+/// Reads `client=20m`.
+pub(crate) fn deadline_arg(text: &str) -> Result<(Part, Span), String> {
+    let (part, span) = text.split_once('=').ok_or("write it as PART=TIME, as client=20m")?;
+    let part = part.parse().map_err(|error: mst_model::deadlines::PartError| error.to_string())?;
+    let span = span.parse().map_err(|error: mst_model::time::SpanError| error.to_string())?;
+    Ok((part, span))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use mst_model::deadlines::Part;
 use mst_model::eval::Eval;
 use mst_model::run::{PluginUse, RunnerUse};
-use mst_model::schema;
+use mst_model::{Span, schema};
 use mst_sandbox::{Cache, Limits, Sandbox, Settings};
 use mst_worker::grade::Named;
 use mst_worker::trial::ClientEnvironment;
@@ -39,13 +40,18 @@ pub(crate) fn sandbox() -> Result<Sandbox, Failure> {
     Sandbox::new(Settings { cache, limits: Limits::default() }).map_err(|error| Failure::from_error(&error))
 }
 
+/// `deadlines` stand in for those of the eval's file.
 pub(crate) fn prepare(
     eval: &Path,
     lock: Option<&Path>,
+    deadlines: &BTreeMap<Part, Span>,
     runner: impl FnOnce(&Plugins) -> Result<RunnerUse, Failure>,
     told: Told,
 ) -> Result<Ready, Failure> {
-    let file = config::read(eval)?;
+    let mut file = config::read(eval)?;
+    for (part, span) in deadlines {
+        file.eval.deadlines.set(*part, *span);
+    }
     let plugins = Plugins::new(LockFile::beside(eval, lock)?, &file.dir)?;
     let dataset = plugins.get(&file.eval.dataset.plugin)?;
     check_options("dataset.options", &dataset, &file.eval.dataset.options)?;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::eval::{Client, Deadlines};
+use crate::deadlines::Deadlines;
+use crate::eval::Client;
 use crate::machine::Image;
 use crate::{Case, Digest, RunId, TokenId, VariantId};
 

@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::deadlines::Deadlines;
 use crate::id::Kind;
 use crate::limits::{Capacity, Limit, Limits};
 use crate::schema::{self, Problem};
 use crate::tokens::TokenUse;
-use crate::{Digest, JudgeId, PluginId, ServiceId, Span, TokenId, VariantId};
+use crate::{Digest, JudgeId, PluginId, ServiceId, TokenId, VariantId};
 
 /// An eval: a dataset's cases, asked of a client in several variants, graded by judges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -178,37 +179,6 @@ pub struct Client {
 
 fn sixteen_mib() -> u64 {
     16 << 20
-}
-
-/// How long each part of a trial may take. All of it is part of the run's identity.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Deadlines {
-    /// Making a shard's machine and starting its worker there.
-    pub machine: Span,
-    /// Making a trial's workspace.
-    pub provision: Span,
-    /// The client. At its deadline it is killed and graded on what it left.
-    pub client: Span,
-    /// One judge on one trial. At its deadline that is an instrument's error.
-    pub scoring: Span,
-    /// Keeping what the client left.
-    pub export: Span,
-    /// Ending processes and removing the workspace.
-    pub cleanup: Span,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Deadlines {
-            machine: Span::secs(600),
-            provision: Span::secs(120),
-            client: Span::secs(600),
-            scoring: Span::secs(180),
-            export: Span::secs(60),
-            cleanup: Span::secs(30),
-        }
-    }
 }
 
 impl Eval {
@@ -444,6 +414,7 @@ fn check_values(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Span;
     use serde_json::json;
 
     fn minimal() -> Value {

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod bundle;
 pub mod bytes;
 pub mod case;
+pub mod deadlines;
 pub mod digest;
 pub mod eval;
 pub mod grade;

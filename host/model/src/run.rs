@@ -7,10 +7,11 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::deadlines::Part;
 use crate::eval::Eval;
 use crate::limits::Limits;
 use crate::machine::Image;
-use crate::{Digest, PluginId, RunId};
+use crate::{Digest, PluginId, RunId, Span};
 
 /// A plugin that a run uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +68,8 @@ pub struct RunnerUse {
     pub shards: u32,
 }
 
-/// How a run is gone about. None of it changes what is asked; a run that is taken up again keeps it.
+/// How a run is gone about, as its command line said; a run that is taken up again keeps it. Deadlines
+/// apart, none of it changes what is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Orders the cases; 0 leaves them as the dataset has them.
@@ -76,6 +78,9 @@ pub struct Policy {
     /// The user's limits, which stand in for the eval's.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// The user's deadlines, which stand in for the eval's; the record's eval has them in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deadlines: BTreeMap<Part, Span>,
     /// Whether tokens may lie on a disk where there is no memory file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tokens_on_disk: bool,

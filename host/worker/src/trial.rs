@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mst_model::eval::{Client, Deadlines};
+use mst_model::deadlines::Deadlines;
+use mst_model::eval::Client;
 use mst_model::outcome::{InstrumentError, Outcome, Stage, Status};
 use mst_model::transcript::{Captured, ClientInfo, Scrubbed, Spent, Transcript};
 use mst_model::{Case, Digest, RunId, TrialKey, VariantId};

@@ -9,6 +9,8 @@ use mst_coordinator::machines::{Keep, Staging};
 use mst_coordinator::plan::Retry;
 use mst_coordinator::vault::Vault;
 use mst_coordinator::{Collected, Events, Options, Runner, Stop};
+use mst_model::Span;
+use mst_model::deadlines::Part;
 use mst_model::limits::Limits;
 use mst_model::run::{Policy, RunRecord, RunnerUse};
 use mst_report::Summary;
@@ -56,6 +58,10 @@ pub(crate) struct RunArgs {
     /// `server:NAME=N/min` starts a minute; in place of what the eval says
     #[arg(long, value_name = "KIND:NAME=N", value_parser = pace::limit_arg)]
     limit: Vec<pace::LimitArg>,
+    /// How long a part of the work may take: `machine`, `provision`, `client`, `scoring`, `export` or
+    /// `cleanup`, as `client=20m`; in place of what the eval says. It is part of what a run is
+    #[arg(long, value_name = "PART=TIME", value_parser = pace::deadline_arg)]
+    deadline: Vec<(Part, Span)>,
     /// Orders the cases; 0 is the dataset's order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "resume")]
     seed: u64,
@@ -171,11 +177,13 @@ async fn begin(
             let options = runners::read_options(plugins, &args.runner, &args.runner_option)?;
             Ok(RunnerUse { id: args.runner.clone(), options, shards: args.shards })
         };
-        let ready = prepare(&eval, args.lock.as_deref(), uses, Told::new(progress.clone()))?;
+        let deadlines = args.deadline.iter().copied().collect();
+        let ready = prepare(&eval, args.lock.as_deref(), &deadlines, uses, Told::new(progress.clone()))?;
         let on_machines = load_runner(&ready, scratch)?;
         let policy = Policy {
             seed: args.seed,
             limits: pace::limits(&Limits::default(), &args.limit),
+            deadlines,
             tokens_on_disk: args.tokens_on_disk,
         };
         pace::check(&ready.file.eval, &policy.limits)?;
@@ -186,7 +194,11 @@ async fn begin(
     let (run, record) = begin::open(&super::find_run(resumed, &args.runs)?)?;
     let eval = begin::eval_of(&record, args.eval.as_deref())?;
     let uses = record.runner.clone();
-    let ready = prepare(&eval, args.lock.as_deref(), |_| Ok(uses), Told::new(progress.clone()))?;
+    // One that is said anew and is another is told with all that differs.
+    let mut deadlines = record.policy.deadlines.clone();
+    deadlines.extend(args.deadline.iter().copied());
+    let told = Told::new(progress.clone());
+    let ready = prepare(&eval, args.lock.as_deref(), &deadlines, |_| Ok(uses), told)?;
     let on_machines = load_runner(&ready, scratch)?;
     let vault = if args.retry_unfinished || misses_any(&run, &record) {
         vault(&ready, stop).await?
