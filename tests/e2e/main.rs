@@ -27,6 +27,7 @@ mod killed;
 mod limits;
 mod machines;
 mod memory;
+mod oauth2;
 mod plugin;
 mod plugin_build;
 mod quickstart;

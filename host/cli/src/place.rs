@@ -34,6 +34,12 @@ pub(crate) fn path() -> String {
     var("PATH").unwrap_or_else(|| "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned())
 }
 
+/// The authorities whose certificates servers may show, as a PEM file; those that browsers trust where
+/// none is named.
+pub(crate) fn authorities() -> Option<String> {
+    var("SSL_CERT_FILE")
+}
+
 /// Where a worker may keep tokens, the best first: each is looked at before it is used.
 pub(crate) fn token_places() -> Vec<PathBuf> {
     let runtime = var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());

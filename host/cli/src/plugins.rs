@@ -254,7 +254,7 @@ pub(crate) fn read(path: &Path) -> Result<PluginFile, Failure> {
 
 /// Whose certificates servers may show to plugins: `SSL_CERT_FILE`'s, else those that browsers trust.
 fn trust() -> Result<Trust, Failure> {
-    let Some(path) = place::var("SSL_CERT_FILE") else {
+    let Some(path) = place::authorities() else {
         return Trust::public().map_err(|error| Failure::from_error(&error));
     };
     let failed = |error: &dyn std::error::Error| {

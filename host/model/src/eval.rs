@@ -334,16 +334,6 @@ impl Eval {
             check_values(&format!("{at}.env"), &client.env, &mut say);
             check_env(&format!("{at}.pass_env"), client.pass_env.iter(), &mut say);
         }
-        for (name, token) in &self.tokens {
-            let at = format!("tokens.{name}");
-            if token.sources() != 1 {
-                let message = format!("a token has one source, not {}", token.sources());
-                say(at.clone(), message, Some("give it one of `env`, `file` and `command`"));
-            }
-            if token.env.as_deref().is_some_and(|name| name.is_empty() || name.contains(['=', '\0'])) {
-                say(format!("{at}.env"), "it is no name of an environment variable".to_owned(), None);
-            }
-        }
         let clients = self.client.iter().map(|client| ("client".to_owned(), client));
         let own = self.variants.iter().enumerate();
         let own = own
@@ -365,6 +355,9 @@ impl Eval {
             for variant in pool.variants.iter().filter(|variant| !variants.contains(variant)) {
                 say(format!("capacity[{at}].variants"), format!("there is no variant `{variant}`"), None);
             }
+        }
+        for (name, token) in &self.tokens {
+            problems.extend(token.problems(&format!("tokens.{name}")));
         }
         problems.extend(self.limit_problems(&self.limits));
         let dataset = [("dataset.options".to_owned(), &self.dataset.options)];
@@ -477,7 +470,9 @@ mod tests {
         );
         assert_eq!(
             with(json!({"gateway": {"env": "TOKEN", "file": "token"}})),
-            ["`tokens.gateway`: a token has one source, not 2 (give it one of `env`, `file` and `command`)"]
+            [
+                "`tokens.gateway`: a token has one source, not 2 (give it one of `env`, `file`, `command` and `oauth2`)"
+            ]
         );
         assert_eq!(
             with(json!({"gateway": {"env": "TOKEN", "on_failure": "weit"}})),

@@ -187,7 +187,8 @@ async fn begin(
             tokens_on_disk: args.tokens_on_disk,
         };
         pace::check(&ready.file.eval, &policy.limits)?;
-        let vault = vault(&ready, stop).await?;
+        let vault = sources(&ready, progress);
+        try_all(&vault, stop).await?;
         let begun = begin::create(&args.runs, &ready, policy, stop, progress).await?;
         return Ok(Started { ready, begun, on_machines, vault });
     };
@@ -200,12 +201,11 @@ async fn begin(
     let told = Told::new(progress.clone());
     let ready = prepare(&eval, args.lock.as_deref(), &deadlines, |_| Ok(uses), told)?;
     let on_machines = load_runner(&ready, scratch)?;
-    let vault = if args.retry_unfinished || misses_any(&run, &record) {
-        vault(&ready, stop).await?
-    } else {
-        // No client will run: its sources may be gone as well.
-        tokens::vault(&ready.file.eval, &ready.file.dir)
-    };
+    let vault = sources(&ready, progress);
+    // Where no client will run its sources may be gone as well.
+    if args.retry_unfinished || misses_any(&run, &record) {
+        try_all(&vault, stop).await?;
+    }
     let mut begun = begin::resume(run, record, &ready, scratch, stop, progress).await?;
     // It goes on as it was begun, limits apart: what a provider admits may have changed.
     begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
@@ -222,18 +222,23 @@ fn misses_any(run: &RunWriter, record: &RunRecord) -> bool {
     trials.any(|key| !key.and_then(|key| run.has_trial(&key)).unwrap_or(false))
 }
 
-/// The run's tokens, each of them got once: what can't be had is known before anything is made.
-async fn vault(ready: &Ready, stop: &Stop) -> Result<Vault, Failure> {
-    let vault = tokens::vault(&ready.file.eval, &ready.file.dir);
+/// Where the run's tokens come from.
+fn sources(ready: &Ready, progress: &Arc<Progress>) -> Vault {
+    let said = progress.clone();
+    let say: tokens::Say = Arc::new(move |text| said.note(text));
+    tokens::vault(&ready.file.eval, &ready.file.dir, &say)
+}
+
+/// Each token is got once: what can't be had is known before anything is made.
+async fn try_all(vault: &Vault, stop: &Stop) -> Result<(), Failure> {
     tokio::select! {
         tried = vault.try_all() => tried.map_err(|why| {
             Failure::new(why).hint("`on_failure: wait` lets shards wait for a token that is not there yet")
-        })?,
+        }),
         () = stop.finish.cancelled() => {
-            return Err(Failure::new("interrupted while tokens were got; nothing was started").exit(Exit::Interrupted));
+            Err(Failure::new("interrupted while tokens were got; nothing was started").exit(Exit::Interrupted))
         }
     }
-    Ok(vault)
 }
 
 /// A runner that makes machines, loaded before anything of the run is made: what is wrong with it

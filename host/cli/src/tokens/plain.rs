@@ -1,14 +1,11 @@
-//! Where tokens come from: variables, files and programs of the coordinator's machine.
+//! Variables, files and programs that have a token, or a secret that getting one takes.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use mst_coordinator::vault::{Fetched, Secret, Source, TokenSource, Vault};
-use mst_model::eval::Eval;
-use mst_model::tokens::TokenUse;
+use mst_coordinator::vault::{Fetched, Secret, TokenSource};
 use mst_process::{Exit, Spec, Stdin, resolve_program};
 use serde::Deserialize;
 
@@ -20,38 +17,12 @@ const MAX_BYTES: u64 = 64 << 10;
 /// How long a source's processes may take to be gone.
 const CLEANUP: Duration = Duration::from_secs(5);
 
-/// The sources of the tokens that the eval's clients need.
-pub(crate) fn vault(eval: &Eval, dir: &Path) -> Vault {
-    let clients = eval.variants.iter().filter_map(|variant| eval.client_of(variant));
-    let needed: std::collections::BTreeSet<_> = clients.flat_map(|client| client.tokens).collect();
-    let needed = eval.tokens.iter().filter(|(name, _)| needed.contains(*name));
-    let sources = needed.map(|(name, token)| {
-        let source =
-            Source { source: source(token, dir), timeout: token.timeout.0, on_failure: token.on_failure };
-        (name.clone(), source)
-    });
-    Vault::new(sources.collect::<BTreeMap<_, _>>())
-}
-
-fn source(token: &TokenUse, dir: &Path) -> Box<dyn TokenSource> {
-    // The eval's own rules hold that there is one.
-    match (&token.env, &token.file) {
-        (Some(name), _) => Box::new(Variable(name.clone())),
-        (None, Some(file)) => Box::new(File(dir.join(file))),
-        (None, None) => {
-            // Whoever asks gives up first, and says so; this is for what is left of the program then.
-            let time = token.timeout.0.saturating_add(Duration::from_secs(1));
-            Box::new(Program { argv: token.command.clone(), dir: dir.to_owned(), time })
-        }
-    }
-}
-
 /// As one writes them into a file: without the line's end.
 fn secret(text: &str) -> Secret {
     Secret::new(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-struct Variable(String);
+pub(super) struct Variable(pub(super) String);
 
 #[async_trait]
 impl TokenSource for Variable {
@@ -61,7 +32,7 @@ impl TokenSource for Variable {
     }
 }
 
-struct File(PathBuf);
+pub(super) struct File(pub(super) PathBuf);
 
 #[async_trait]
 impl TokenSource for File {
@@ -85,10 +56,10 @@ impl TokenSource for File {
     }
 }
 
-struct Program {
-    argv: Vec<String>,
-    dir: PathBuf,
-    time: Duration,
+pub(super) struct Program {
+    pub(super) argv: Vec<String>,
+    pub(super) dir: PathBuf,
+    pub(super) time: Duration,
 }
 
 #[async_trait]

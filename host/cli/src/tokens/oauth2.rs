@@ -1,0 +1,190 @@
+//! A refresh grant. The refresh token and the client's secret stay here: what is handed on is the access
+//! token.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use mst_coordinator::vault::{Fetched, Secret, TokenSource};
+use mst_model::TokenId;
+use mst_model::tokens::{ClientAuth, OAuth2};
+use tokio::sync::Mutex;
+
+use super::Say;
+use super::server::{Granted, Request, Server};
+
+/// A token that a server gives for a refresh token.
+pub(super) struct Refresh(Arc<Grant>);
+
+struct Grant {
+    name: TokenId,
+    server: Server,
+    client_id: String,
+    client_auth: ClientAuth,
+    client_secret: Option<Box<dyn TokenSource>>,
+    refresh_token: Box<dyn TokenSource>,
+    /// The refresh token's file, where it is in one.
+    file: Option<PathBuf>,
+    scopes: Vec<String>,
+    held: Mutex<Held>,
+    say: Say,
+}
+
+/// What is not asked of its source again: that may be a program which asks a person, or have a refresh
+/// token that was replaced.
+#[derive(Default)]
+struct Held {
+    client_secret: Option<Secret>,
+    refresh_token: Option<Secret>,
+    /// Whether it was said that the refresh token's source has an old one.
+    said: bool,
+}
+
+impl Refresh {
+    pub(super) fn new(name: &TokenId, grant: &OAuth2, dir: &Path, time: Duration, say: Say) -> Refresh {
+        let secret = |source| super::secret(source, dir, time);
+        Refresh(Arc::new(Grant {
+            name: name.clone(),
+            server: Server { url: grant.token_url.clone(), plain: grant.is_plain(), time },
+            client_id: grant.client_id.clone(),
+            client_auth: grant.client_auth,
+            client_secret: grant.client_secret.as_ref().map(secret),
+            refresh_token: secret(&grant.refresh_token),
+            file: grant.refresh_token.file.as_ref().map(|file| dir.join(file)),
+            scopes: grant.scopes.clone(),
+            held: Mutex::default(),
+            say,
+        }))
+    }
+}
+
+#[async_trait]
+impl TokenSource for Refresh {
+    async fn fetch(&self) -> Result<Fetched, String> {
+        // With its answer the server may have ended the refresh token that it was sent: the answer is
+        // taken in though nobody waits for it any more.
+        let grant = self.0.clone();
+        tokio::spawn(async move { grant.exchange().await })
+            .await
+            .map_err(|error| format!("mst failed: {error}"))?
+    }
+}
+
+impl Grant {
+    async fn exchange(&self) -> Result<Fetched, String> {
+        let mut held = self.held.lock().await;
+        let client_secret = match (&held.client_secret, &self.client_secret) {
+            (Some(secret), _) => Some(secret.clone()),
+            (None, None) => None,
+            (None, Some(source)) => Some(of("client's secret", source.as_ref()).await?),
+        };
+        let refresh_token = match &held.refresh_token {
+            Some(token) => token.clone(),
+            None => of("refresh token", self.refresh_token.as_ref()).await?,
+        };
+        let request = Request {
+            client_id: self.client_id.clone(),
+            client_secret: client_secret.clone(),
+            client_auth: self.client_auth,
+            refresh_token: refresh_token.clone(),
+            scopes: self.scopes.clone(),
+        };
+        let server = self.server.clone();
+        let asked = tokio::task::spawn_blocking(move || server.ask(&request)).await;
+        let Granted { access_token, expires_in, refresh_token: another } =
+            asked.map_err(|error| format!("mst failed: {error}"))?.map_err(|refused| {
+                if refused.disowned {
+                    // There may be another by now.
+                    *held = Held { said: held.said, ..Held::default() };
+                }
+                refused.why
+            })?;
+        held.client_secret = client_secret;
+        match another.filter(|another| *another != refresh_token) {
+            Some(another) => self.replace(another, &mut held).await,
+            // A file is read each time: somebody may have put another there.
+            None if self.file.is_some() && !held.said => {}
+            None => held.refresh_token = Some(refresh_token),
+        }
+        Ok(Fetched { value: access_token, expires_in })
+    }
+
+    /// Goes on with another refresh token, and puts it where the one before was read if that can be.
+    async fn replace(&self, another: Secret, held: &mut Held) {
+        let stays = match &self.file {
+            None => Some("where it came from the old one still stands".to_owned()),
+            Some(file) => {
+                let (path, token) = (file.clone(), another.clone());
+                let put = tokio::task::spawn_blocking(move || put(&path, &token)).await;
+                let why = match put {
+                    Ok(Ok(())) => None,
+                    Ok(Err(error)) => Some(error.to_string()),
+                    Err(error) => Some(error.to_string()),
+                };
+                why.map(|why| format!("the file `{}` can't be replaced: {why}", file.display()))
+            }
+        };
+        let Some(stays) = stays else {
+            held.refresh_token = None;
+            return;
+        };
+        held.refresh_token = Some(another);
+        if !held.said {
+            held.said = true;
+            let name = &self.name;
+            (self.say)(&format!(
+                "the server gave another refresh token for `{name}`, with which this run goes on; {stays}: you may have to log in again before the next run"
+            ));
+        }
+    }
+}
+
+/// The secret of a source.
+async fn of(what: &str, source: &dyn TokenSource) -> Result<Secret, String> {
+    let secret = source.fetch().await.map_err(|why| format!("its {what} can't be had: {why}"))?.value;
+    if secret.reveal().is_empty() { Err(format!("its {what} is empty")) } else { Ok(secret) }
+}
+
+/// Puts a refresh token into the file that had the one before, in one step: whenever this is cut off,
+/// one of the two stands there.
+fn put(path: &Path, token: &Secret) -> io::Result<()> {
+    // Where a link leads to, the link stays.
+    let path = fs::canonicalize(path)?;
+    let before = fs::metadata(&path)?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    // Readable by its owner alone until it is known who else may.
+    let mut file = tempfile::Builder::new().prefix(".mst-").tempfile_in(dir)?;
+    file.write_all(token.reveal().as_bytes())?;
+    file.write_all(b"\n")?;
+    // Another's file stays that other's, where this user can give it away.
+    let _ = chown(file.path(), Some(before.uid()), Some(before.gid()));
+    file.as_file().set_permissions(before.permissions())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    fs::File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn a_file_keeps_its_place_and_its_mode() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("token"), dir.path().join("link"));
+        fs::write(&file, "old\n").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("set");
+        symlink(&file, &link).expect("linked");
+        put(&link, &Secret::new("new".to_owned())).expect("put");
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("reads"), "new\n");
+        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 2);
+        assert!(put(&dir.path().join("none"), &Secret::new("new".to_owned())).is_err());
+    }
+}
