@@ -247,6 +247,8 @@ fn the_whole_of_help() {
           --runs <DIR>   Where runs are kept [default: runs]
           --lock <FILE>  The lock that pins the run's runner; mst.lock beside the run's eval where
                          absent
+          --wait         Wait until no other mst has the run in hand, and look again for a machine whose
+                         making was cut off
       -h, --help         Print help
 
     $ mst plugin --help

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Running, Space, case, example, need, wait_until};
+use crate::support::{Eval, Output, Running, Space, case, example, need, wait_until, wasm};
 
 /// A place with a directory for machines.
 fn space() -> Space {
@@ -256,6 +256,81 @@ fn a_second_interrupt_ends_what_runs_and_removes_the_machines() {
     running.signal(Signal::INT);
     running.end().exits(130);
     assert_eq!(space.run().trials(), 0);
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
+fn after_a_third_interrupt_machines_are_removed_by_a_process_of_its_own_session() {
+    let space = space();
+    // Who removes a machine is written beside the machines: field 6 is its session, field 1 itself.
+    let bytes = fs::read(need!(example("dir-runner"))).expect("reads");
+    let mut manifest = wasm::manifest(&bytes);
+    for template in manifest["exec"].as_array_mut().expect("templates") {
+        if template["id"] == "destroy" {
+            let script = "cat /proc/$PPID/stat >> \"$1/../../reaper\"; exec rm -rf -- \"$1\"";
+            template["argv"] = json!(["/bin/sh", "-c", script, "sh", "{option(base)}/{machine}"]);
+        }
+    }
+    space.write("runner.wasm", wasm::with_manifest(&bytes, &manifest));
+    gated(&space, 4);
+    let mut running = Running::start(&space, command(&space, &space.path("runner.wasm"), &["--shards", "2"]));
+    wait_until("a trial on each machine", || begun(&space) == 2);
+    for word in ["stopping: ", "ending what runs; once more to end at once", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    let said = output.said();
+    let last = said.lines().last().expect("a line");
+    assert_eq!(
+        last,
+        "ended at once; its machines are removed meanwhile, and `runs/[RUN]/reap.log` says how that goes"
+    );
+    wait_until("the removal of the machines", || machines(&space).is_empty());
+    let run = space.run();
+    // It has the run in hand until it has said so.
+    space.mst(["machines", "reap", &run.name(), "--wait"]).exits(0);
+    let told = fs::read_to_string(run.dir().join("reap.log")).expect("reads");
+    assert_eq!(told.matches(": removed").count(), 2, "{told}");
+    let reaper = space.read("reaper");
+    assert_eq!(reaper.lines().count(), 2, "{reaper}");
+    for stat in reaper.lines() {
+        let fields: Vec<&str> = stat.split(' ').collect();
+        assert_eq!((fields[1], fields[0]), ("(mst)", fields[5]), "it leads a session: {stat}");
+        assert_eq!(fields[6], "0", "it has no terminal: {stat}");
+    }
+    run.assert_whole();
+    assert_eq!(run.trials(), 0);
+    space.write("gate/go", "");
+    space.mst(["run", "--resume", &run.name()]).exits(0);
+    assert_eq!(run.trials(), 4);
+    space.assert_tidy();
+}
+
+#[test]
+fn a_third_interrupt_removes_no_machine_that_is_kept() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 2);
+    let mut running = Running::start(&space, command(&space, runner, &["--keep", "always"]));
+    wait_until("a trial", || begun(&space) == 1);
+    for word in ["stopping: ", "ending what runs", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    assert!(output.stderr.contains("`mst machines list runs/"), "{output}");
+    assert_eq!(machines(&space).len(), 1);
+    let run = space.run();
+    assert!(!run.dir().join("reap.log").exists());
+    space.mst(["machines", "reap", &run.name()]).exits(0);
+    assert_eq!(machines(&space), [""; 0]);
+    // One that was kept before is none that was left behind.
+    space.write("gate/go", "");
+    space.mst(["run", "--resume", &run.name(), "--keep", "always"]).exits(0);
+    space.mst(["machines", "reap", &run.name(), "--wait", "--left-behind"]).exits(0);
+    assert_eq!(machines(&space).len(), 1);
+    space.mst(["machines", "reap", &run.name(), "--wait"]).exits(0);
     assert_eq!(machines(&space), [""; 0]);
 }
 

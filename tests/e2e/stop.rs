@@ -102,6 +102,36 @@ fn a_second_sigterm_does_the_same() {
     twice(Signal::TERM);
 }
 
+#[test]
+fn a_third_interrupt_ends_mst_at_once_and_leaves_no_client() {
+    let client = "trap '' INT TERM; setsid sleep 600 & echo $! > $GATE/stray-$MST_CASE_ID; echo $$ > $GATE/new; \
+         mv $GATE/new $GATE/pid-$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done; cat";
+    let (space, mut running) = start(client, "1");
+    wait_until("a trial", || space.path("gate/pid-0").exists());
+    for word in ["waiting for 1 trial", "ending what runs; once more to end at once", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    insta::assert_snapshot!(output.said(), @"
+    stopping: nothing new starts, what runs may end; once more to end it now
+    waiting for 1 trial
+    ending what runs; once more to end at once
+    ended at once; `mst run --resume runs/[RUN]` collects the rest
+    ");
+    for name in ["pid-0", "stray-0"] {
+        let pid = space.read(&format!("gate/{name}"));
+        wait_until("its end", || gone(&pid));
+    }
+    let run = space.run();
+    run.assert_whole();
+    assert_eq!(run.trials(), 0);
+    space.write("gate/go", "");
+    space.mst(["run", "--resume", &run.name()]).exits(0);
+    run.assert_whole();
+    space.assert_tidy();
+}
+
 /// Three cases; the check of the second says that it began and waits for the file `go`.
 fn start_grading() -> (Space, Running) {
     let space = Space::new();

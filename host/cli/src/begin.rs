@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use mst_coordinator::{Collected, Stop};
@@ -21,6 +22,9 @@ use crate::{dataset, place};
 
 /// How many shards an error names.
 const SHOWN: usize = 5;
+
+/// How often it is looked whether a run is free.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// A run that can be collected.
 pub(crate) struct Begun {
@@ -147,14 +151,24 @@ pub(crate) async fn resume(
 
 /// Takes up the run in `path` for writing, and reads its record.
 pub(crate) fn open(path: &Path) -> Result<(RunWriter, RunRecord), Failure> {
-    let failed = |error: &mst_store::StoreError| {
-        let failure = Failure::because(format!("can't take up the run `{}`", path.display()), error);
-        match error.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+    taken_up(path, RunDir::open_write(path))
+}
+
+/// The same, once no other mst has it in hand.
+pub(crate) fn open_when_free(path: &Path) -> Result<(RunWriter, RunRecord), Failure> {
+    loop {
+        match RunDir::open_write(path) {
+            Err(StoreError::Locked { .. }) => std::thread::sleep(BETWEEN_LOOKS),
+            opened => return taken_up(path, opened),
         }
+    }
+}
+
+fn taken_up(path: &Path, opened: Result<RunWriter, StoreError>) -> Result<(RunWriter, RunRecord), Failure> {
+    let failed = |error: &StoreError| {
+        Failure::because(format!("can't take up the run `{}`", path.display()), error).hint_if(error.hint())
     };
-    let run = RunDir::open_write(path).map_err(|error| failed(&error))?;
+    let run = opened.map_err(|error| failed(&error))?;
     let record = run.read_record().map_err(|error| failed(&error))?;
     Ok((run, record))
 }

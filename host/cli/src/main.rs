@@ -12,6 +12,7 @@ mod error;
 mod exit;
 mod interrupt;
 mod judge;
+mod leave;
 mod local;
 mod lockfile;
 mod machines;

@@ -10,6 +10,7 @@
 
 mod capture;
 mod error;
+mod living;
 mod orphans;
 mod resolve;
 mod run;
@@ -23,6 +24,7 @@ mod tree;
 mod watch;
 
 pub use error::{Left, RunError};
+pub use living::kill_all;
 pub use orphans::{MARKER, adopt_orphans};
 pub use resolve::{NotFound, resolve_program};
 pub use run::run;

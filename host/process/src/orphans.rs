@@ -5,10 +5,10 @@
 //! orphans. It is then told apart from everybody else's by what it inherited.
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Marks, members, sweep};
+pub(crate) use linux::{Marks, any_of, kill_ours, members, sweep};
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{Marks, members, sweep};
+pub(crate) use elsewhere::{Marks, any_of, kill_ours, members, sweep};
 
 /// The environment variable by which the descendants of a run are known. Its value is the run's
 /// own and says nothing.
@@ -33,6 +33,7 @@ mod linux;
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
+    use std::collections::BTreeSet;
     use std::io;
     use std::os::fd::OwnedFd;
     use std::path::PathBuf;
@@ -57,6 +58,14 @@ mod elsewhere {
 
     pub(crate) fn sweep(_marks: &Marks, _hunted: &mut Vec<Pid>) -> bool {
         true
+    }
+
+    pub(crate) fn any_of(_groups: &BTreeSet<i32>) -> bool {
+        false
+    }
+
+    pub(crate) fn kill_ours(_spared: &BTreeSet<i32>) -> bool {
+        false
     }
 
     pub(crate) fn members(_group: Pid) -> io::Result<Vec<Pid>> {

@@ -36,6 +36,7 @@ use crate::tree::Tree;
 pub async fn start(spec: Spec) -> Result<Running, RunError> {
     let started = Instant::now();
     let (tree, watch, pipes) = spawn(&spec, true)?;
+    tree.talk();
     let watched = |source| RunError::Watch { program: spec.program.clone(), source };
     let stdin = pipes.stdin.ok_or_else(|| watched(io::Error::other("a pipe is missing")))?;
     let tail = StderrTail::default();

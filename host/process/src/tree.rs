@@ -10,6 +10,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpgid, waitpid,
 };
 
+use crate::living::Leaders;
 use crate::orphans::{self, Marks};
 use crate::spec::Exit;
 
@@ -33,6 +34,7 @@ struct Remains {
 
 impl Tree {
     pub(crate) fn new(leader: Pid) -> Tree {
+        Leaders::hold().add(leader, false);
         let marks = Marks::none();
         let hunted = Vec::new();
         Tree { remains: Some(Remains { leader, exit: None, marks, hunted, gone: false, steps: 0 }) }
@@ -42,6 +44,13 @@ impl Tree {
     pub(crate) fn mark(&mut self, marks: Marks) {
         if let Some(remains) = &mut self.remains {
             remains.marks = marks;
+        }
+    }
+
+    /// Says that it is talked with.
+    pub(crate) fn talk(&self) {
+        if let Some(Remains { leader, exit: None, .. }) = &self.remains {
+            Leaders::hold().add(*leader, true);
         }
     }
 
@@ -106,6 +115,7 @@ impl Remains {
 
     fn leader_gone(&mut self) -> bool {
         if self.exit.is_none() {
+            let mut leaders = Leaders::hold();
             self.exit = match waitpid(Some(self.leader), WaitOptions::NOHANG) {
                 Ok(Some((_, status))) => Some(match (status.exit_status(), status.terminating_signal()) {
                     (Some(code), _) => Exit::Code(code),
@@ -115,6 +125,9 @@ impl Remains {
                 // Somebody else reaped it: SIGCHLD is ignored, or a `wait` for any child.
                 Err(_) => Some(Exit::Signal(Signal::KILL.as_raw())),
             };
+            if self.exit.is_some() {
+                leaders.remove(self.leader);
+            }
         }
         self.exit.is_some()
     }

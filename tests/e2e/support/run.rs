@@ -141,6 +141,7 @@ impl Run {
                 "cases.jsonl",
                 "machines.jsonl",
                 "audit.jsonl",
+                "reap.log",
                 "trials",
                 "grades",
                 "lock",

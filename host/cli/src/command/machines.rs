@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -21,7 +22,7 @@ use crate::prepare::sandbox;
 use crate::runners::Loaded;
 use crate::scratch::{self, Scratch};
 use crate::show::{self, How, Progress};
-use crate::{begin, runners};
+use crate::{begin, leave, runners};
 
 #[derive(Debug, Args)]
 pub(crate) struct MachinesArgs {
@@ -59,7 +60,17 @@ struct ReapArgs {
     /// The lock that pins the run's runner; mst.lock beside the run's eval where absent
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
+    /// Wait until no other mst has the run in hand, and look again for a machine whose making was cut
+    /// off
+    #[arg(long)]
+    wait: bool,
+    /// For a run that was left at once: outlive its terminal, and spare machines that were kept
+    #[arg(long, hide = true)]
+    left_behind: bool,
 }
+
+/// How long the making of a machine that was cut off may take to come to something.
+const LATE: Duration = Duration::from_secs(10);
 
 pub(crate) fn machines(args: MachinesArgs) -> Result<Exit, Failure> {
     match args.command {
@@ -151,7 +162,12 @@ fn all_runs(runs: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn reap(args: ReapArgs) -> Result<Exit, Failure> {
-    let (run, record) = begin::open(&super::find_run(&args.run, &args.runs)?)?;
+    let own_session = |error| Failure::because("can't outlive the terminal", &error);
+    if args.left_behind && !leave::into_own_session().map_err(own_session)? {
+        return Ok(Exit::Done);
+    }
+    let path = super::find_run(&args.run, &args.runs)?;
+    let (run, record) = if args.wait { begin::open_when_free(&path)? } else { begin::open(&path)? };
     let told = Told::new(Arc::new(Progress::new(How::Lines)));
     told.record_in(&run)?;
     // The lock that the run used; where the run does not say, the one that is here.
@@ -171,7 +187,13 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
         .build()
         .map_err(|error| Failure::because("mst can't start", &error))?;
     let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), told.sinks)?;
-    let failed = runtime.block_on(reap_all(&run, &record, &runner))?;
+    let states = run.machines().map_err(|error| Failure::from_error(&error))?;
+    let cut_off = states.iter().any(|state| state.status == MachineStatus::Intended);
+    let mut failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind))?;
+    if args.wait && cut_off {
+        std::thread::sleep(LATE);
+        failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind))?;
+    }
     runtime.shutdown_background();
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
 }
@@ -201,7 +223,12 @@ fn check_used(record: &RunRecord, plugin: &Plugin) -> Result<(), Failure> {
 }
 
 /// Removes every machine of the run that its ledger or its runner knows; says how many stayed.
-async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Result<usize, Failure> {
+async fn reap_all(
+    run: &RunWriter,
+    record: &RunRecord,
+    machines: &Loaded,
+    spare_kept: bool,
+) -> Result<usize, Failure> {
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
     // The runner may know of one that the ledger lost with its last line; the ledger knows of
     // those that the runner can't list. A name that no ledger line has is not ours.
@@ -218,7 +245,10 @@ async fn reap_all(run: &RunWriter, record: &RunRecord, machines: &Loaded) -> Res
     // A ledger that came from elsewhere, or was written to, must not name what is nobody's here.
     let ours = format!("mst-{}-", record.id.as_str().chars().take(40).collect::<String>());
     // Also one that the ledger takes for gone and the runner still sees.
-    let is_left = |state: &&MachineState| state.may_exist() || listed.contains(&state.machine);
+    let is_left = |state: &&MachineState| {
+        let spared = spare_kept && matches!(state.status, MachineStatus::Kept { .. });
+        !spared && (state.may_exist() || listed.contains(&state.machine))
+    };
     let (known, foreign): (Vec<&MachineState>, Vec<_>) =
         states.iter().filter(is_left).partition(|state| state.machine.starts_with(&ours));
     for state in &foreign {

@@ -22,6 +22,7 @@ use crate::audit::Told;
 use crate::begin::{self, Begun};
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::leave::Leave;
 use crate::local::Local;
 use crate::plugins::Plugins;
 use crate::prepare::{Ready, prepare};
@@ -127,7 +128,8 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     };
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
-    let stop = interrupt::listen(move |text| said.note(text))?;
+    let leave = Leave::default();
+    let stop = interrupt::listen(move |text| said.note(text), leave.clone())?;
     // What others left may take its time, and nobody who has had enough is to wait for it.
     tokio::select! {
         _ = tokio::task::spawn_blocking(scratch::sweep) => {}
@@ -136,6 +138,7 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     let scratch = Scratch::new()?;
     let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
     let (run, record) = (&begun.run, &begun.record);
+    leave.run(run.path(), args.lock.as_deref(), matches!(args.keep, KeepArg::Always));
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 

@@ -1,5 +1,6 @@
 //! Orphans, as `/proc` shows them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _};
@@ -25,6 +26,14 @@ pub(super) fn adopt() {
     ADOPTING.store(adopting.is_ok(), Ordering::Relaxed);
 }
 
+/// What all marks of this process begin with.
+fn of_this_process() -> String {
+    static PROCESS: OnceLock<u64> = OnceLock::new();
+    // std's hash keys are the system's randomness.
+    let process = PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    format!("{process:016x}-")
+}
+
 /// How the descendants of one run are known.
 pub(crate) struct Marks {
     /// `MST_PROCESS=…`, inherited unless somebody takes care to remove it.
@@ -38,11 +47,8 @@ pub(crate) struct Marks {
 impl Marks {
     /// A value that no other run has, of this or another mst.
     pub(crate) fn fresh_mark() -> String {
-        static PROCESS: OnceLock<u64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        // std's hash keys are the system's randomness.
-        let process = PROCESS.get_or_init(|| RandomState::new().hash_one(std::process::id()));
-        format!("{process:016x}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+        format!("{}{}", of_this_process(), NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn none() -> Marks {
@@ -147,6 +153,24 @@ pub(crate) fn sweep(marks: &Marks, hunted: &mut Vec<Pid>) -> bool {
     hunted.is_empty() && !unclear
 }
 
+/// Kills the adopted processes that carry any mark of this process and are in none of these groups; says
+/// whether there was one.
+pub(crate) fn kill_ours(spared: &BTreeSet<i32>) -> bool {
+    let mark = format!("{MARKER}={}", of_this_process()).into_bytes();
+    let mut found = false;
+    let living = |pid: &Pid| Stat::of(*pid).is_some_and(|stat| !stat.dead && !spared.contains(&stat.group));
+    for pid in adopted().into_iter().filter(living) {
+        let mut environ = Vec::new();
+        let read = File::open(format!("/proc/{pid}/environ"))
+            .and_then(|file| file.take(MAX_ENVIRON).read_to_end(&mut environ));
+        if read.is_ok() && environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(&mark)) {
+            found = true;
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    found
+}
+
 /// Our children, as far as orphans can be among them: the kernel gives an orphan to the first
 /// thread of the process that adopts it, so one list says it all.
 fn adopted() -> Vec<Pid> {
@@ -160,11 +184,20 @@ fn adopted() -> Vec<Pid> {
 
 /// The living members of a process group, zombies apart, by looking at every process.
 pub(crate) fn members(group: Pid) -> io::Result<Vec<Pid>> {
+    members_of(&BTreeSet::from([group.as_raw_pid()]))
+}
+
+/// Whether a process of one of these groups lives.
+pub(crate) fn any_of(groups: &BTreeSet<i32>) -> bool {
+    !groups.is_empty() && members_of(groups).is_ok_and(|pids| !pids.is_empty())
+}
+
+fn members_of(groups: &BTreeSet<i32>) -> io::Result<Vec<Pid>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let pid = entry?.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
         let Some(pid) = pid else { continue };
-        if Stat::of(pid).is_some_and(|stat| stat.group == group.as_raw_pid() && !stat.dead) {
+        if Stat::of(pid).is_some_and(|stat| groups.contains(&stat.group) && !stat.dead) {
             pids.push(pid);
         }
     }

@@ -1,0 +1,95 @@
+//! Leaving at once: nobody waits any more, and what is left is seen to by a process of its own.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mst_model::ledger::{MachineState, MachineStatus};
+use mst_store::RunDir;
+use rustix::io::Errno;
+
+/// In a run's directory, what the process that sees to its machines says.
+const LOG: &str = "reap.log";
+
+/// What is left where mst ends at once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leave(Arc<Mutex<Option<Run>>>);
+
+/// A run whose machines are not kept.
+#[derive(Debug, Clone)]
+struct Run {
+    dir: PathBuf,
+    lock: Option<PathBuf>,
+    keeps: bool,
+}
+
+impl Leave {
+    /// From here on machines of this run may be left.
+    pub(crate) fn run(&self, dir: &Path, lock: Option<&Path>, keeps: bool) {
+        let run = Run { dir: dir.to_owned(), lock: lock.map(Path::to_owned), keeps };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+    }
+
+    /// Ends what runs on this machine, and has other machines removed by a process that outlives this one
+    /// and its terminal. Says what there is to know.
+    pub(crate) fn at_once(&self) -> String {
+        mst_process::kill_all();
+        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(run) = run else { return "ended at once".to_owned() };
+        let dir = run.dir.display();
+        // A ledger that can't be read hides machines, and has none removed.
+        let left = match RunDir::at(&run.dir).machines() {
+            Ok(states) => states.iter().filter(|state| is_left(state)).count(),
+            Err(_) => 1,
+        };
+        match (left, run.keeps) {
+            (0, _) => format!("ended at once; `mst run --resume {dir}` collects the rest"),
+            (_, true) => format!("ended at once; `mst machines list {dir}` shows the machines that are kept"),
+            (_, false) => match run.reap() {
+                Ok(()) => format!(
+                    "ended at once; its machines are removed meanwhile, and `{}` says how that goes",
+                    run.dir.join(LOG).display()
+                ),
+                Err(error) => format!(
+                    "ended at once; nobody removes its machines ({error}): `mst machines reap {dir}` does"
+                ),
+            },
+        }
+    }
+}
+
+/// Whether it may be there, and nobody said that it should be.
+fn is_left(state: &MachineState) -> bool {
+    state.may_exist() && !matches!(state.status, MachineStatus::Kept { .. })
+}
+
+impl Run {
+    fn reap(&self) -> io::Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(self.dir.join(LOG))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["machines", "reap", "--wait", "--left-behind"]).arg(std::path::absolute(&self.dir)?);
+        if let Some(lock) = &self.lock {
+            command.arg("--lock").arg(lock);
+        }
+        // Of another group, no signal of this terminal's reaches it.
+        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.spawn().map(drop)
+    }
+}
+
+/// Puts this process into a session of its own. Says whether it is this process that goes on: the leader
+/// of a group has to leave that to a child, which does the same.
+pub(crate) fn into_own_session() -> io::Result<bool> {
+    match rustix::process::setsid() {
+        Ok(_) => Ok(true),
+        Err(Errno::PERM) => {
+            let mut again = Command::new(std::env::current_exe()?);
+            again.args(std::env::args_os().skip(1)).stdin(Stdio::null()).spawn()?;
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
