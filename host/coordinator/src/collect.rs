@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::door::Door;
 use crate::drive::{Driver, Tally};
 use crate::event::{Event, Events};
-use crate::plan::{Choice, PlanError, Retry, ShardPlan, write_bundles};
+use crate::plan::{Bundling, Choice, PlanError, Retry, ShardPlan, write_bundles};
 use crate::pools::Pools;
 use crate::runner::{Runner, ShardSpec};
 use crate::shard::PlannedClient;
@@ -107,13 +107,14 @@ pub async fn collect(
     let staging = Arc::new(run.scratch("collect")?);
     let Options { concurrency, vault, retry } = options;
     let pools = Arc::new(Pools::new(&record.eval, &record.eval.limits.with(&record.policy.limits)));
-    let plans = plan(run, record, concurrency, &pools, retry, events, &staging).await?;
+    let clients = Arc::new(clients(record, &pools));
+    let how = Bundling { concurrency, pools: pools.clone(), clients: clients.clone(), retry };
+    let plans = plan(run, record, how, events, &staging).await?;
     let trials = plans.iter().map(|plan| plan.trials.len()).sum();
     events.say(Event::Planned { trials, shards: plans.len() as u32 });
 
     let deadlines = &record.eval.deadlines;
     let beyond = deadlines.provision.0 + deadlines.export.0 + 2 * deadlines.cleanup.0 + LATE;
-    let clients = Arc::new(clients(record, &pools));
     let door = Door::new(pools.limits.iter().copied());
     let mut driving = JoinSet::new();
     let room = Arc::new(Semaphore::new(SIDE_BY_SIDE));
@@ -187,34 +188,38 @@ fn count_missing(run: &RunWriter, record: &RunRecord) -> Result<u64, CollectErro
 async fn plan(
     run: &Arc<RunWriter>,
     record: &RunRecord,
-    concurrency: u32,
-    pools: &Arc<Pools>,
-    retry: Retry,
+    how: Bundling,
     events: &Events,
     staging: &Arc<TempDir>,
 ) -> Result<Vec<ShardPlan>, CollectError> {
-    let (run, record, pools, staging) = (run.clone(), record.clone(), pools.clone(), staging.clone());
-    let events = events.clone();
+    let (run, record, staging, events) = (run.clone(), record.clone(), staging.clone(), events.clone());
+    let explain = how.retry.explain;
     let chosen = move |trial, choice: Choice| {
-        if retry.explain {
+        if explain {
             events.say(Event::Chosen { trial, choice });
         }
     };
-    let planning = move || write_bundles(&run, &record, concurrency, &pools, retry, chosen, staging.path());
+    let planning = move || write_bundles(&run, &record, &how, chosen, staging.path());
     let planned = tokio::task::spawn_blocking(planning).await;
     Ok(planned.map_err(|error| CollectError::Host(error.to_string()))??)
 }
 
 /// The client of each variant.
 fn clients(record: &RunRecord, pools: &Pools) -> BTreeMap<VariantId, PlannedClient> {
+    let mut sets = Vec::new();
     let planned = record.eval.variants.iter().filter_map(|variant| {
         let client = record.eval.client_of(variant)?;
         let uses = Uses { providers: client.providers, servers: client.servers };
+        let keys = sets.iter().position(|tokens| *tokens == client.tokens).unwrap_or_else(|| {
+            sets.push(client.tokens.clone());
+            sets.len() - 1
+        });
         let planned = PlannedClient {
             name: client.kind.as_str().to_owned(),
             needs: pools.of_variant(&variant.id, &uses),
             uses,
             tokens: client.tokens,
+            keys: keys as u16,
         };
         Some((variant.id.clone(), planned))
     });

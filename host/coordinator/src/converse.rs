@@ -24,6 +24,7 @@ use crate::door::Seat;
 use crate::drive::Driver;
 use crate::event::Event;
 use crate::guard::guarded;
+use crate::room;
 use crate::runner::{Results, Session};
 use crate::shard::{Action, Conversation};
 
@@ -66,16 +67,17 @@ pub(crate) struct Announced {
     expected: Expected,
 }
 
-/// A shard at the door: where it asks for room, and hears that there is some.
+/// A shard at the door: where it asks for room, and hears what becomes of that.
 pub(crate) struct AtTheDoor<'a> {
     pub(crate) seat: &'a Seat,
-    pub(crate) granted: UnboundedReceiver<TrialKey>,
+    pub(crate) told: UnboundedReceiver<room::Told>,
 }
 
 /// The ways out of a conversation.
 struct Ways {
-    /// To the worker. Each message is said once, or answers one of its own: of a trial, once, so that
-    /// the plan bounds how many wait; or of tokens, which are got only when those before are written.
+    /// To the worker. Each message is said once, or answers one of its own: of a trial, with two at most,
+    /// so that the plan bounds how many wait; or of tokens, which are got only when those before are
+    /// written.
     say: UnboundedSender<Said>,
     /// To the run. Each trial of the plan goes here once at most.
     keep: UnboundedSender<Announced>,
@@ -177,7 +179,7 @@ impl Driver {
         mut from: impl AsyncRead + Unpin,
         worker: &mut Worker,
         ways: Ways,
-        AtTheDoor { seat, mut granted }: AtTheDoor<'_>,
+        AtTheDoor { seat, told: mut at_the_door }: AtTheDoor<'_>,
         conversation: &mut Conversation,
         record: &mut ShardRecord,
     ) -> Result<(), String> {
@@ -226,11 +228,18 @@ impl Driver {
                     let message = FromCoordinator::Tokens { tokens: tokens? };
                     ways.tell(Said { message, written: Some(written) });
                 }
-                Some(trial) = granted.recv() => {
-                    if !self.let_start(conversation, began, &ways, trial.clone()) {
-                        seat.free(&trial);
+                Some(of_trial) = at_the_door.recv() => match of_trial {
+                    room::Told::Granted(trial) => {
+                        if !self.let_start(conversation, began, &ways, trial.clone()) {
+                            seat.free(&trial);
+                        }
                     }
-                }
+                    room::Told::Waits(trial) => {
+                        if conversation.waits(&trial) {
+                            ways.say(FromCoordinator::Waits { trial });
+                        }
+                    }
+                },
                 // What has come counts before the clock does: a host that was slow itself must not
                 // take that for silence.
                 read = from.read(&mut buffer) => {
@@ -263,10 +272,6 @@ impl Driver {
                                 let soonest = before.soonest(why);
                                 let tokens = self.tokens(names, why, record.index, before.written.take(), soonest);
                                 getting = Some(Box::pin(tokens));
-                            }
-                            // What nobody counts needs no room.
-                            Action::Ask(trial, needs) if needs.is_empty() => {
-                                self.let_start(conversation, began, &ways, trial);
                             }
                             Action::Ask(trial, needs) => seat.ask(trial, needs),
                             Action::Store(done, expected) => {

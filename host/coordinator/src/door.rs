@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
-use crate::room::{Limit, Needs, Rooms};
+use crate::room::{Limit, Needs, Rooms, Told};
 
 /// The door of a run.
 pub(crate) struct Door {
@@ -21,9 +21,9 @@ pub(crate) struct Door {
 
 struct Inner {
     rooms: Rooms,
-    /// Where each shard hears who may start. Each trial goes there once, so that the plan bounds how
+    /// Where each shard hears of its trials. Each goes there twice at most, so that the plan bounds how
     /// many wait.
-    shards: HashMap<u32, UnboundedSender<TrialKey>>,
+    shards: HashMap<u32, UnboundedSender<Told>>,
 }
 
 impl Door {
@@ -32,10 +32,14 @@ impl Door {
         Arc::new(Door { inner: Mutex::new(inner), changed: Notify::new(), began: Instant::now() })
     }
 
-    /// A shard begins to ask. What it holds is given back when its seat is dropped.
-    pub(crate) fn enter(self: &Arc<Door>, shard: u32) -> (Seat, UnboundedReceiver<TrialKey>) {
+    /// A shard begins to ask, whose worker does so many trials at a time. What it holds is given back when
+    /// its seat is dropped.
+    pub(crate) fn enter(self: &Arc<Door>, shard: u32, places: u32) -> (Seat, UnboundedReceiver<Told>) {
         let (say, said) = mpsc::unbounded_channel();
-        self.change(|inner| drop(inner.shards.insert(shard, say)));
+        self.change(|inner| {
+            inner.shards.insert(shard, say);
+            inner.rooms.enter(shard, places);
+        });
         (Seat { door: self.clone(), shard }, said)
     }
 
@@ -44,10 +48,10 @@ impl Door {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = inner.rooms.opens_at();
         change(&mut inner);
-        for (shard, trial) in inner.rooms.settle(self.began.elapsed()) {
+        for (shard, told) in inner.rooms.settle(self.began.elapsed()) {
             // A shard that is gone gives back all that it holds when its seat is dropped.
             if let Some(say) = inner.shards.get(&shard) {
-                let _ = say.send(trial);
+                let _ = say.send(told);
             }
         }
         if inner.rooms.opens_at() != before {

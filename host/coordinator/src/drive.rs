@@ -109,10 +109,10 @@ impl Driver {
         let started = self.start(spec, runner).await;
         drop(room);
         // What its trials hold is given back when its machine is gone, and they with it.
-        let (seat, granted) = self.door.enter(spec.shard);
+        let (seat, told) = self.door.enter(spec.shard, self.concurrency);
         let (mut ending, late) = match started {
             Started::Session(session) => {
-                self.talk(trials, session, AtTheDoor { seat: &seat, granted }, record).await
+                self.talk(trials, session, AtTheDoor { seat: &seat, told }, record).await
             }
             Started::Stopped => (ShardEnding::Cancelled, None),
             Started::Failed(why) => (ShardEnding::Broken { why }, None),

@@ -10,10 +10,11 @@ use std::time::Duration;
 use mst_model::bundle::{Bundle, CaseWork, Planned};
 use mst_model::outcome::Status;
 use mst_model::run::RunRecord;
-use mst_model::{CaseId, Digest, TrialKey};
+use mst_model::{CaseId, Digest, TrialKey, VariantId};
 use mst_store::{RunDir, StoreError, trials_of_case};
 
 use crate::pools::Pools;
+use crate::shard::{Lane, PlannedClient};
 use crate::trials::{Arms, PlannedCase, Trials};
 
 /// How many bytes of all bundles together wait in memory until they are written.
@@ -117,22 +118,34 @@ fn rank(seed: u64, name: &str) -> u64 {
     digest.as_bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
+/// How bundles are written.
+#[derive(Debug)]
+pub(crate) struct Bundling {
+    /// How many trials a worker does at a time.
+    pub(crate) concurrency: u32,
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) clients: Arc<BTreeMap<VariantId, PlannedClient>>,
+    pub(crate) retry: Retry,
+}
+
+/// How many lanes a shard has at the most; trials of the last may wait for each other.
+const LANES: usize = 64;
+
 /// Writes a bundle for each shard below `dir`, with the trials that have no transcript yet, in the
 /// order of the run's seed: 0 is the dataset's own.
 pub(crate) fn write_bundles(
     run: &RunDir,
     record: &RunRecord,
-    concurrency: u32,
-    pools: &Pools,
-    retry: Retry,
+    how: &Bundling,
     chosen: impl Fn(TrialKey, Choice),
     dir: &Path,
 ) -> Result<Vec<ShardPlan>, PlanError> {
+    let Bundling { pools, clients, retry, .. } = how;
     let arms = Arms::of(&record.eval);
     // No more than one is open at a time: there may be more shards than this process may have files.
     let room = (BUFFERED / record.runner.shards.max(1) as usize).max(4 << 10);
     let mut bundles = (0..record.runner.shards)
-        .map(|shard| OpenBundle::create(record, shard, concurrency, dir, &arms))
+        .map(|shard| OpenBundle::create(shard, dir, &arms))
         .collect::<Result<Vec<_>, _>>()?;
     let seed = record.policy.seed;
     let cases = if seed == 0 { run.cases()? } else { run.cases_by(|id| rank(seed, id.as_str()))? };
@@ -141,7 +154,7 @@ pub(crate) fn write_bundles(
         let (mut missing, mut again) = (Vec::new(), BTreeMap::new());
         if retry.looks() {
             for key in trials_of_case(&record.eval, &stored.case.id) {
-                let choice = choose(run, &key, retry)?;
+                let choice = choose(run, &key, *retry)?;
                 match &choice {
                     Choice::Missing => missing.push(key.clone()),
                     Choice::Again { attempt, previous, .. } => {
@@ -168,7 +181,9 @@ pub(crate) fn write_bundles(
             let trials: Vec<_> = trials
                 .map(|key| {
                     let again = again.get(&key).copied();
+                    let lane = clients.get(&key.variant).map(|client| client.lane(&of_case));
                     Planned {
+                        lane: lane.map_or(0, |lane| bundle.lane(lane)),
                         attempt: again.map_or(0, |(attempt, _)| attempt),
                         previous: again.map(|(_, previous)| previous),
                         variant: key.variant,
@@ -186,49 +201,38 @@ pub(crate) fn write_bundles(
             }
         }
     }
-    bundles.into_iter().map(OpenBundle::finish).collect()
+    bundles.into_iter().map(|bundle| bundle.finish(record, how.concurrency)).collect()
 }
 
 struct OpenBundle {
     plan: ShardPlan,
     path: PathBuf,
+    /// In the order in which they came up.
+    lanes: Vec<Lane>,
     /// What is still to be written.
     lines: Vec<u8>,
 }
 
 impl OpenBundle {
-    fn create(
-        record: &RunRecord,
-        shard: u32,
-        concurrency: u32,
-        dir: &Path,
-        arms: &Arc<Arms>,
-    ) -> Result<OpenBundle, PlanError> {
+    fn create(shard: u32, dir: &Path, arms: &Arc<Arms>) -> Result<OpenBundle, PlanError> {
         let bundle = dir.join(shard.to_string());
-        let clients: BTreeMap<_, _> = record
-            .eval
-            .variants
-            .iter()
-            .filter_map(|variant| Some((variant.id.clone(), record.eval.client_of(variant)?)))
-            .collect();
-        let head = Bundle {
-            schema: Bundle::SCHEMA.to_owned(),
-            run: record.id.clone(),
-            shard,
-            concurrency,
-            clients,
-            deadlines: record.eval.deadlines.clone(),
-            tokens_on_disk: record.policy.tokens_on_disk,
-        };
-        let write = |path: &Path| {
-            std::fs::create_dir_all(&bundle)?;
-            std::fs::write(bundle.join(Bundle::FILE), serde_json::to_vec_pretty(&head)?)?;
-            File::create(path).map(drop)
-        };
         let path = bundle.join(Bundle::WORK_FILE);
-        write(&path).map_err(|source| PlanError::Write { path: path.clone(), source })?;
+        let create = || std::fs::create_dir_all(&bundle).and_then(|()| File::create(&path));
+        create().map_err(|source| PlanError::Write { path: path.clone(), source })?;
         let plan = ShardPlan { shard, bundle, trials: Trials::new(arms.clone()) };
-        Ok(OpenBundle { plan, path, lines: Vec::new() })
+        Ok(OpenBundle { plan, path, lanes: Vec::new(), lines: Vec::new() })
+    }
+
+    /// The number of a lane.
+    fn lane(&mut self, lane: Lane) -> u32 {
+        let known = self.lanes.iter().position(|known| *known == lane);
+        let at = known.unwrap_or_else(|| {
+            if self.lanes.len() < LANES {
+                self.lanes.push(lane);
+            }
+            self.lanes.len() - 1
+        });
+        at as u32
     }
 
     fn push(&mut self, case: &CaseWork) -> Result<(), PlanError> {
@@ -245,10 +249,26 @@ impl OpenBundle {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<ShardPlan, PlanError> {
+    fn finish(mut self, record: &RunRecord, concurrency: u32) -> Result<ShardPlan, PlanError> {
         if !self.lines.is_empty() {
             self.write()?;
         }
+        let clients = record.eval.variants.iter();
+        let head = Bundle {
+            schema: Bundle::SCHEMA.to_owned(),
+            run: record.id.clone(),
+            shard: self.plan.shard,
+            concurrency,
+            lanes: self.lanes.len().max(1) as u32,
+            clients: clients
+                .filter_map(|variant| Some((variant.id.clone(), record.eval.client_of(variant)?)))
+                .collect(),
+            deadlines: record.eval.deadlines.clone(),
+            tokens_on_disk: record.policy.tokens_on_disk,
+        };
+        let path = self.plan.bundle.join(Bundle::FILE);
+        let write = || std::fs::write(&path, serde_json::to_vec_pretty(&head)?);
+        write().map_err(|source| PlanError::Write { path: path.clone(), source })?;
         Ok(self.plan)
     }
 }

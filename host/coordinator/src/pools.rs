@@ -7,7 +7,7 @@ use mst_model::limits::{Capacity, Limits};
 use mst_model::{Case, VariantId};
 use mst_protocol::Uses;
 
-use crate::room::Limit;
+use crate::room::{Limit, Needs};
 
 /// The pools of a run: what has a capacity, then the limited providers, then the limited servers. Who
 /// waits keeps places in this order: what is scarce is waited for without a place at a provider.
@@ -22,7 +22,7 @@ pub(crate) struct Pools {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VariantNeeds {
     /// Whatever the case.
-    always: Vec<u16>,
+    always: Needs,
     /// Where the case has it.
     may: BTreeSet<u16>,
 }
@@ -64,9 +64,12 @@ impl Pools {
 
 impl VariantNeeds {
     /// What a trial of a case needs, in order.
-    pub(crate) fn with(&self, of_case: &[u16]) -> crate::room::Needs {
-        let of_case = of_case.iter().filter(|pool| self.may.contains(pool));
-        of_case.chain(&self.always).copied().collect()
+    pub(crate) fn with(&self, of_case: &[u16]) -> Needs {
+        let mut of_case = of_case.iter().filter(|pool| self.may.contains(pool)).peekable();
+        if of_case.peek().is_none() {
+            return self.always.clone();
+        }
+        of_case.chain(self.always.iter()).copied().collect()
     }
 }
 

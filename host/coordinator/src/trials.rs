@@ -162,6 +162,7 @@ mod tests {
                 variant: key.variant.clone(),
                 index: key.index,
                 attempt: attempt(key),
+                lane: 0,
                 previous: (attempt(key) > 0).then(|| Digest::of(b"before")),
             };
             trials.add(id.parse().expect("an id"), planned, &keys.iter().map(trial).collect::<Vec<_>>());

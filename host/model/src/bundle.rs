@@ -21,6 +21,9 @@ pub struct Bundle {
     pub shard: u32,
     /// How many trials the worker does at a time.
     pub concurrency: u32,
+    /// How many lanes its trials are in.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub lanes: u32,
     /// Each variant's client, with the variant's environment merged in.
     pub clients: BTreeMap<VariantId, Client>,
     /// How long each part of a trial may take.
@@ -28,6 +31,18 @@ pub struct Bundle {
     /// Whether tokens may lie on a disk where there is no memory file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tokens_on_disk: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Bundle {
@@ -75,6 +90,9 @@ pub struct Planned {
     pub index: u32,
     /// Which attempt at it, from 0.
     pub attempt: u32,
+    /// Its lane, from 0: trials of the same one need the same room and the same tokens.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lane: u32,
     /// Of the `transcript.json` of the attempt before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Digest>,

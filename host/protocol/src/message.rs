@@ -175,6 +175,12 @@ pub enum FromCoordinator {
         /// Which.
         trial: TrialKey,
     },
+    /// This trial waits for room that others hold. It takes none of the worker's places meanwhile, which
+    /// may ask for others.
+    Waits {
+        /// Which.
+        trial: TrialKey,
+    },
     /// Start nothing new. What runs may go on for `grace_ms`, or to its own deadline where that
     /// is absent; after it, it is killed and its trial is missing.
     Cancel {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mst_coordinator::Event;
 use mst_model::run::ShardEnding;
 use serde_json::json;
 
@@ -66,6 +67,51 @@ fn a_trial_that_uses_nothing_limited_does_not_wait_behind_one_that_does() {
         assert_eq!(seen.stored, 3, "one that needs a start, and two that do not");
         assert_eq!(bench.collect(vec![Shard::real()], how).await.stored, 1);
     });
+}
+
+#[test]
+fn a_trial_that_uses_no_pool_never_waits_for_one_whatever_its_worker_waits_for() {
+    for concurrency in 1..=3 {
+        paused(async {
+            let more = json!({
+                "variants": [
+                    {"id": "a", "client": {"kind": "echo", "providers": ["models"]}},
+                    {"id": "b", "client": {"kind": "echo"}},
+                ],
+                "limits": {"providers": {"models": {"starts_per_minute": 1}}},
+            });
+            let bench = Bench::of(6, 1, 1, &more);
+            let how = How { concurrency, ..How::here() };
+            let stopped = How { finish: Some(Duration::from_secs(30)), ..how.clone() };
+            let seen = bench.collect(vec![Shard::real()], stopped).await;
+            assert_eq!(seen.stored, 7, "the one start of the minute, and all that need none");
+            assert_eq!(bench.collect(vec![Shard::real()], how).await.stored, 5);
+        });
+    }
+}
+
+#[test]
+fn where_there_is_room_for_all_they_start_in_the_order_of_the_plan() {
+    for concurrency in 1..=3 {
+        paused(async {
+            let more = json!({
+                "variants": [
+                    {"id": "b", "client": {"kind": "echo", "providers": ["models"]}},
+                    {"id": "a", "client": {"kind": "echo"}},
+                ],
+                "limits": {"providers": {"models": {"concurrency": 3}}},
+            });
+            let bench = Bench::of(20, 2, 1, &more);
+            let how = How { concurrency, ..How::here() };
+            let seen = bench.collect(vec![Shard::real()], how).await;
+            let started = seen.events.iter().filter_map(|event| match event {
+                Event::TrialStarted { trial } => Some(trial.to_string()),
+                _ => None,
+            });
+            let in_order = |case| ["b #0", "b #1", "a #0", "a #1"].map(|arm| format!("case-{case} {arm}"));
+            assert_eq!(started.collect::<Vec<_>>(), (0..20).flat_map(in_order).collect::<Vec<_>>());
+        });
+    }
 }
 
 #[test]

@@ -338,6 +338,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 message = Self::hear(&mut self.from, &mut self.lines) => match message? {
                     FromCoordinator::Tokens { .. } => return Err("tokens came unasked".to_owned()),
                     FromCoordinator::Granted { trial: granted } if granted == *trial => return Ok(true),
+                    FromCoordinator::Waits { trial: waits } if waits == *trial => {}
+                    FromCoordinator::Waits { trial } => return Err(format!("{trial} waits unasked")),
                     FromCoordinator::Granted { trial } => return Err(format!("{trial} was granted unasked")),
                     FromCoordinator::Cancel { grace_ms, .. } => self.cancelled = Some(grace(grace_ms)),
                 },
@@ -363,6 +365,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Worker<R, W> {
                 message = Self::hear(&mut self.from, &mut self.lines) => match message? {
                     FromCoordinator::Tokens { .. } => return Err("tokens came unasked".to_owned()),
                     FromCoordinator::Granted { trial } => return Err(format!("{trial} was granted unasked")),
+                    FromCoordinator::Waits { trial } => return Err(format!("{trial} waits unasked")),
                     FromCoordinator::Cancel { grace_ms, .. } => {
                         self.cancelled = Some(grace(grace_ms));
                         end = Some(Instant::now() + grace(grace_ms));

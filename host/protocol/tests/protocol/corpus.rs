@@ -54,6 +54,7 @@ fn nearly_a_line() -> impl Strategy<Value = Vec<u8>> {
         "\"cancel\"",
         "\"done\"",
         "\"granted\"",
+        "\"waits\"",
         "\"tokens\"",
         "\"need-tokens\"",
         "\"value\":",

@@ -56,6 +56,8 @@ fn message<T: Serialize + DeserializeOwned>(line: &str) -> T {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trial {
     Asked,
+    /// Asked, and told that it waits for others.
+    Waits,
     UnderWay,
     Ended,
 }
@@ -105,8 +107,8 @@ impl Wire {
                     planned && self.trials.insert(trial, Trial::Asked).is_none(),
                     "asks once, for what is planned",
                 )?;
-                let busy = self.trials.values().filter(|state| **state != Trial::Ended).count();
-                rule(busy <= 2, "more than there is room for")?;
+                let asked = |state: &&Trial| matches!(state, Trial::Asked | Trial::Waits);
+                rule(self.trials.values().filter(asked).count() <= 2, "more than may wait")?;
             }
             FromWorker::Trial(TrialDone { trial, .. }) => {
                 rule(self.trials.insert(trial, Trial::Ended) == Some(Trial::UnderWay), "was not under way")?;
@@ -137,11 +139,20 @@ impl Wire {
                 }
             }
             FromCoordinator::Granted { trial } if !self.cancelled => {
-                match self.trials.insert(trial, Trial::UnderWay) {
+                let before = self.trials.insert(trial, Trial::UnderWay);
+                if !matches!(before, Some(Trial::Asked | Trial::Waits)) {
+                    return Err(format!("granted, and was {before:?}"));
+                }
+                let under_way = self.trials.values().filter(|state| **state == Trial::UnderWay).count();
+                if under_way <= 2 { Ok(()) } else { Err("more than there are places for".to_owned()) }
+            }
+            FromCoordinator::Waits { trial } if !self.cancelled => {
+                match self.trials.insert(trial, Trial::Waits) {
                     Some(Trial::Asked) => Ok(()),
-                    other => Err(format!("granted, and was {other:?}")),
+                    other => Err(format!("waits, and was {other:?}")),
                 }
             }
+            FromCoordinator::Waits { .. } => Err("waits after a cancel".to_owned()),
             FromCoordinator::Granted { .. } => Err("granted after a cancel".to_owned()),
             FromCoordinator::Cancel { .. } => {
                 self.cancelled = true;
@@ -177,7 +188,7 @@ fn the_exchanges_are_messages_in_an_order_that_the_rules_admit() {
     }
     // Every message stands in one of them.
     let names =
-        ["hello", "need-tokens", "acquire", "trial", "heartbeat", "done", "tokens", "granted", "cancel"];
+        ["hello", "need-tokens", "acquire", "trial", "heartbeat", "done", "tokens", "granted", "waits", "cancel"];
     for name in names {
         assert!(exchanges.concat().contains(&format!("\"type\":\"{name}\"")), "`{name}` is not shown");
         assert!(DOCUMENT.contains(&format!("### `{name}`\n")), "`{name}` is not described");

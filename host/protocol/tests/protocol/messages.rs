@@ -86,6 +86,7 @@ fn from_coordinator() -> impl Strategy<Value = FromCoordinator> {
     prop_oneof![
         prop::collection::vec(token(), 0..4).prop_map(|tokens| FromCoordinator::Tokens { tokens }),
         trial().prop_map(|trial| FromCoordinator::Granted { trial }),
+        trial().prop_map(|trial| FromCoordinator::Waits { trial }),
         (text(), any::<Option<u64>>()).prop_map(|(why, grace_ms)| FromCoordinator::Cancel { why, grace_ms }),
     ]
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mst_model::TrialKey;
 use mst_protocol::{FromCoordinator, FromWorker, InFlight, Lines, Numbered, Token, encode};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -52,8 +52,8 @@ pub(super) struct Shared {
     given: mpsc::Sender<Vec<Token>>,
     /// Whether tokens were asked for, and have not come.
     pub(super) needs: AtomicBool,
-    /// Trials that wait for their `granted`.
-    pub(super) grants: Mutex<BTreeMap<TrialKey, oneshot::Sender<()>>>,
+    /// What is said of trials that asked leave.
+    answers: mpsc::Sender<Answer>,
     pub(super) in_flight: Mutex<BTreeMap<TrialKey, (Instant, u64)>>,
     /// Nothing new starts.
     pub(super) stop: CancellationToken,
@@ -65,21 +65,37 @@ pub(super) struct Shared {
     pub(super) cut: AtomicBool,
 }
 
+/// What the coordinator says of a trial that asked leave.
+pub(super) enum Answer {
+    /// It may start.
+    Granted(TrialKey),
+    /// It waits for what others hold.
+    Waits(TrialKey),
+}
+
+/// What is heard from the coordinator.
+pub(super) struct Heard {
+    /// Tokens.
+    pub(super) tokens: mpsc::Receiver<Vec<Token>>,
+    /// Of trials that asked leave.
+    pub(super) answers: mpsc::Receiver<Answer>,
+}
+
 impl Shared {
-    /// Tokens that come are heard at the other end.
-    pub(super) fn new() -> (Arc<Shared>, mpsc::Receiver<Vec<Token>>) {
-        let (give, given) = mpsc::channel(1);
+    pub(super) fn new() -> (Arc<Shared>, Heard) {
+        let (give, tokens) = mpsc::channel(1);
+        let (answer, answers) = mpsc::channel(64);
         let shared = Shared {
+            answers: answer,
             given: give,
             needs: AtomicBool::new(false),
-            grants: Mutex::default(),
             in_flight: Mutex::default(),
             stop: CancellationToken::new(),
             kill: CancellationToken::new(),
             unclean: AtomicBool::new(false),
             cut: AtomicBool::new(false),
         };
-        (Arc::new(shared), given)
+        (Arc::new(shared), Heard { tokens, answers })
     }
 }
 
@@ -153,13 +169,12 @@ pub(super) async fn listen(
                         return Err(CollectError::Protocol("`tokens`, which were not asked for".to_owned()));
                     }
                 }
+                // Who would hear it may be done: then it comes too late to matter.
                 FromCoordinator::Granted { trial } => {
-                    let waiting = locked(&shared.grants).remove(&trial);
-                    let waiting = waiting.ok_or_else(|| {
-                        CollectError::Protocol(format!("`granted` for {trial}, which did not ask"))
-                    })?;
-                    // A trial that was stopped meanwhile waits no more.
-                    let _ = waiting.send(());
+                    let _ = shared.answers.send(Answer::Granted(trial)).await;
+                }
+                FromCoordinator::Waits { trial } => {
+                    let _ = shared.answers.send(Answer::Waits(trial)).await;
                 }
                 FromCoordinator::Cancel { grace_ms, .. } => {
                     shared.stop.cancel();

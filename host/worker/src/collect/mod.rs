@@ -2,6 +2,7 @@
 
 mod bundle;
 mod channel;
+mod lanes;
 mod renew;
 mod trials;
 
@@ -22,8 +23,9 @@ use crate::tokens::PlaceError;
 use crate::trial::{ClientEnvironment, TrialRunner};
 use crate::version;
 
-use bundle::{WorkLines, read_bundle, this_machine};
+use bundle::{read_bundle, this_machine};
 use channel::{Ended, Shared, beat, first_failure, listen, tell, write};
+use lanes::Lanes;
 use renew::{remove, renew, tokens};
 use trials::{Trials, uses};
 
@@ -96,7 +98,7 @@ async fn collect_by(
     to: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), CollectError> {
     let bundle = read_bundle(&place.bundle)?;
-    let work = WorkLines::open(&place.bundle)?;
+    let lanes = Lanes::open(&place.bundle, bundle.lanes)?;
     let results = ResultsDir::open(&place.results)?;
     let infos = version::of_clients(&bundle.clients, &place.environment, &place.scratch, &place.mst);
     let infos = infos.await.map_err(CollectError::Client)?;
@@ -116,7 +118,7 @@ async fn collect_by(
         None => runner,
     };
     let (say, said) = mpsc::channel(64);
-    let (shared, given) = Shared::new();
+    let (shared, heard) = Shared::new();
     let mut tasks = JoinSet::new();
     tasks.spawn(write(to, said));
     tasks.spawn(listen(from, shared.clone()));
@@ -142,10 +144,10 @@ async fn collect_by(
         tell(&say, hello).await?;
         tasks.spawn(beat(say.clone(), shared.clone()));
         if let Some((tokens, say, shared)) = renewing {
-            tasks.spawn(renew(tokens, say, shared, given));
+            tasks.spawn(renew(tokens, say, shared, heard.tokens));
         }
         let ended = tokio::select! {
-            ended = trials.run(work, bundle.concurrency.max(1) as usize) => ended?,
+            ended = trials.run(lanes, heard.answers, bundle.concurrency.max(1) as usize) => ended?,
             broken = first_failure(&mut tasks) => return Err(broken),
         };
         // Also where that failed, it is said and no more can be done.

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mst_model::bundle::{CaseWork, Planned};
+use mst_model::bundle::Planned;
 use mst_model::eval::Client;
 use mst_model::outcome::Status;
-use mst_model::{Case, Digest, TrialKey, VariantId};
+use mst_model::{TrialKey, VariantId};
 use mst_protocol::{FromWorker, TrialDone, Uses};
 use mst_store::ResultsDir;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::CollectError;
-use super::bundle::WorkLines;
-use super::channel::{Shared, locked, tell};
-use crate::tokens::Tokens;
+use super::channel::{Answer, Shared, locked, tell};
+use super::lanes::{Lanes, Next};
+use crate::tokens::{Changes, Tokens};
 use crate::trial::TrialRunner;
 
 pub(super) struct Trials {
@@ -33,88 +33,109 @@ pub(super) struct Trials {
     pub(super) say: mpsc::Sender<FromWorker>,
 }
 
+/// A trial that asks leave.
+struct Asking {
+    next: Next,
+    lane: usize,
+    since: Instant,
+    /// Whether it waits for what others hold, and leaves its place to another meanwhile.
+    waits: bool,
+}
+
+/// Trials that were let start and have not ended.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(count: &Arc<AtomicUsize>) -> UnderWay {
+        count.fetch_add(1, Ordering::AcqRel);
+        UnderWay(count.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Trials {
-    /// Does the work in its order, `concurrency` trials at a time; says how many ended. Each asks leave
-    /// for itself: one that waits for a thing that others hold lets the next ask.
+    /// Does the work in its order, `concurrency` trials at a time; says how many ended. What waits for
+    /// room that others hold takes no place here, and what has no tokens does not ask: others go on.
     pub(super) async fn run(
         self: &Arc<Self>,
-        mut work: WorkLines,
+        mut lanes: Lanes,
+        mut answers: mpsc::Receiver<Answer>,
         concurrency: usize,
     ) -> Result<u64, CollectError> {
-        let room = Arc::new(Semaphore::new(concurrency));
+        let under_way = Arc::new(AtomicUsize::new(0));
         let mut running: JoinSet<Result<bool, CollectError>> = JoinSet::new();
-        let mut ended = 0;
-        let mut count = |done: Result<Result<bool, CollectError>, tokio::task::JoinError>| {
-            let done = done.map_err(|error| CollectError::Host(error.to_string()))??;
-            ended += u64::from(done);
-            Ok::<(), CollectError>(())
-        };
-        'work: while let Some(CaseWork { sha256, trials, case }) = work.next()? {
-            let case = Arc::new(case);
-            for planned in trials {
-                let permit = tokio::select! {
-                    biased;
-                    () = self.shared.stop.cancelled() => break 'work,
-                    permit = room.clone().acquire_owned() => permit.map_err(|error| CollectError::Host(error.to_string()))?,
-                };
-                while let Some(done) = running.try_join_next() {
-                    count(done)?;
+        let mut asking: BTreeMap<TrialKey, Asking> = BTreeMap::new();
+        let mut changes = self.tokens.as_ref().map(|tokens| tokens.changes());
+        let (mut ended, mut stopped) = (0, false);
+        loop {
+            if !stopped {
+                self.ask(&mut lanes, &mut asking, running.len(), concurrency).await?;
+            }
+            if running.is_empty() && (stopped || (asking.is_empty() && lanes.is_empty())) {
+                return Ok(ended);
+            }
+            tokio::select! {
+                // A grant that came is used, or the coordinator would wait for its trial.
+                biased;
+                Some(answer) = answers.recv() => match answer {
+                    Answer::Granted(trial) => {
+                        let Some(asked) = asking.remove(&trial) else { return Err(unasked("granted", &trial)) };
+                        lanes.answered(asked.lane);
+                        // This one came too late.
+                        if stopped {
+                            continue;
+                        }
+                        if under_way.load(Ordering::Acquire) >= concurrency {
+                            let what = format!("`granted` for {trial}, which is one more than {concurrency} at a time");
+                            return Err(CollectError::Protocol(what));
+                        }
+                        let (trials, begun) = (self.clone(), UnderWay::begin(&under_way));
+                        running.spawn(async move { trials.one(asked.next, asked.since.elapsed(), begun).await });
+                    }
+                    Answer::Waits(trial) => match asking.get_mut(&trial) {
+                        Some(asking) if !asking.waits => asking.waits = true,
+                        _ => return Err(unasked("waits", &trial)),
+                    },
+                },
+                Some(done) = running.join_next() => {
+                    let done = done.map_err(|error| CollectError::Host(error.to_string()))??;
+                    ended += u64::from(done);
                 }
-                let (trials, case) = (self.clone(), case.clone());
-                running.spawn(async move {
-                    let done = match trials.acquire(&case, &planned).await? {
-                        Some(waited) => trials.one(&case, sha256, &planned, waited).await,
-                        None => Ok(false),
-                    };
-                    drop(permit);
-                    done
-                });
+                () = self.shared.stop.cancelled(), if !stopped => stopped = true,
+                () = next_of(&mut changes), if !stopped => {}
             }
         }
-        while let Some(done) = running.join_next().await {
-            count(done)?;
-        }
-        Ok(ended)
     }
 
-    /// Waits for the tokens of a variant's client; false where the run is being stopped.
-    async fn good(&self, variant: &VariantId) -> bool {
-        let Some(tokens) = &self.tokens else { return true };
-        tokio::select! {
-            biased;
-            () = tokens.good(variant) => true,
-            () = self.shared.stop.cancelled() => false,
+    /// Asks leave for as many trials as there are places for.
+    async fn ask(
+        &self,
+        lanes: &mut Lanes,
+        asking: &mut BTreeMap<TrialKey, Asking>,
+        running: usize,
+        concurrency: usize,
+    ) -> Result<(), CollectError> {
+        let has_tokens =
+            |planned: &Planned| self.tokens.as_ref().is_none_or(|tokens| tokens.is_good(&planned.variant));
+        while running + asking.values().filter(|asking| !asking.waits).count() < concurrency {
+            let Some((lane, next)) = lanes.next(concurrency, has_tokens)? else { break };
+            let trial = next.key();
+            let uses = self.uses.get(&trial.variant).cloned().unwrap_or_default();
+            asking.insert(trial.clone(), Asking { next, lane, since: Instant::now(), waits: false });
+            tell(&self.say, FromWorker::Acquire { trial, uses }).await?;
         }
-    }
-
-    /// Asks leave for a trial, and says how long that took; none where the run is being stopped.
-    async fn acquire(&self, case: &Case, planned: &Planned) -> Result<Option<Duration>, CollectError> {
-        if !self.good(&planned.variant).await {
-            return Ok(None);
-        }
-        let asked = Instant::now();
-        let trial = key(case, planned);
-        let (grant, granted) = oneshot::channel();
-        locked(&self.shared.grants).insert(trial.clone(), grant);
-        let uses = self.uses.get(&planned.variant).cloned().unwrap_or_default();
-        tell(&self.say, FromWorker::Acquire { trial, uses }).await?;
-        tokio::select! {
-            // A grant that came is used, or the coordinator would wait for its trial.
-            biased;
-            granted = granted => granted.map(|()| Some(asked.elapsed())).map_err(|_| CollectError::Host("a grant was lost".to_owned())),
-            () = self.shared.stop.cancelled() => Ok(None),
-        }
+        Ok(())
     }
 
     /// Does a trial, keeps it and says so; false where it was ended before its time, and is missing.
-    async fn one(
-        &self,
-        case: &Case,
-        sha256: Digest,
-        planned: &Planned,
-        waited: Duration,
-    ) -> Result<bool, CollectError> {
-        let trial = key(case, planned);
+    async fn one(&self, next: Next, waited: Duration, begun: UnderWay) -> Result<bool, CollectError> {
+        let trial = next.key();
+        let Next { case, sha256, planned, .. } = &next;
         // A token may have come to its end while the trial waited for leave.
         if let Some(tokens) = &self.tokens {
             tokio::select! {
@@ -130,7 +151,7 @@ impl Trials {
         locked(&self.shared.in_flight).insert(trial.clone(), (Instant::now(), deadline.as_millis() as u64));
         let stage = self.results.stage()?;
         let run =
-            self.runner.run(case, sha256, &planned.variant, planned.index, planned.attempt, stage.dir());
+            self.runner.run(case, *sha256, &planned.variant, planned.index, planned.attempt, stage.dir());
         let transcript = tokio::select! {
             transcript = run => Some(transcript.map_err(|error| CollectError::Host(crate::whole(&error)))?),
             () = self.shared.kill.cancelled() => None,
@@ -163,13 +184,23 @@ impl Trials {
             size_bytes: committed.size_bytes,
             sha256: committed.sha256,
         };
+        // Its room is free as soon as it is said.
+        drop(begun);
         tell(&self.say, FromWorker::Trial(done)).await?;
         Ok(true)
     }
 }
 
-pub(super) fn key(case: &Case, planned: &Planned) -> TrialKey {
-    TrialKey { case: case.id.clone(), variant: planned.variant.clone(), index: planned.index }
+pub(super) fn unasked(what: &str, trial: &TrialKey) -> CollectError {
+    CollectError::Protocol(format!("`{what}` for {trial}, which did not ask"))
+}
+
+/// Returns at the next change of the tokens; never, where there are none.
+async fn next_of(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 pub(super) fn uses(client: &Client) -> Uses {

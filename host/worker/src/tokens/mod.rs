@@ -48,6 +48,19 @@ pub(crate) struct Tokens {
     values: Mutex<Vec<(TokenId, Secret)>>,
 }
 
+/// Who hears of it when tokens come or end.
+pub(crate) struct Changes(watch::Receiver<BTreeMap<TokenId, Given>>);
+
+impl Changes {
+    /// Returns at the next change.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // There are no tokens any more, nor is there a worker.
+            std::future::pending().await
+        }
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -157,15 +170,25 @@ impl Tokens {
 
     /// Returns once each token that a variant's client needs is good.
     pub(crate) async fn good(&self, variant: &VariantId) {
-        let Some(names) = self.needs.get(variant) else { return };
-        let mut given = self.given.subscribe();
-        let good = |given: &BTreeMap<TokenId, Given>| {
-            let now = Instant::now();
-            let good = |given: &Given| !given.ended && given.good_until.is_none_or(|until| until > now);
-            names.iter().all(|name| given.get(name).is_some_and(good))
-        };
+        let mut changes = self.changes();
         // It closes only with the worker.
-        let _ = given.wait_for(good).await;
+        let _ = changes.0.wait_for(|given| self.are_good(variant, given)).await;
+    }
+
+    /// Whether each token that a variant's client needs is good.
+    pub(crate) fn is_good(&self, variant: &VariantId) -> bool {
+        self.are_good(variant, &self.given.borrow())
+    }
+
+    /// Hears of every change from here on.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes(self.given.subscribe())
+    }
+
+    fn are_good(&self, variant: &VariantId, given: &BTreeMap<TokenId, Given>) -> bool {
+        let now = Instant::now();
+        let good = |given: &Given| !given.ended && given.good_until.is_none_or(|until| until > now);
+        self.needs.get(variant).is_none_or(|names| names.iter().all(|name| given.get(name).is_some_and(good)))
     }
 
     /// Puts back what a client took away of a variant's tokens: one that tidies up is not to take

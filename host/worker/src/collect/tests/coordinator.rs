@@ -23,6 +23,12 @@ pub(super) enum Step {
     GrantAgain(usize),
     /// One may start that did not ask.
     GrantUnasked(usize),
+    /// One may start for which the worker has no place.
+    GrantTooMany,
+    /// One of those that asked waits for others.
+    Wait(usize),
+    /// One waits that is told so already, or that may start.
+    WaitAgain(usize),
     /// The tokens that were asked for, good for so many milliseconds.
     Tokens(Option<u64>),
     /// One more than was asked for.
@@ -59,6 +65,8 @@ pub(super) struct Coordinator {
     /// What each variant's trials need.
     pub(super) needs: BTreeMap<String, BTreeSet<TokenId>>,
     pub(super) concurrency: usize,
+    /// Each trial's.
+    pub(super) lanes: BTreeMap<TrialKey, u32>,
     pub(super) results: PathBuf,
     pub(super) tokens: PathBuf,
     pub(super) heard: Heard,
@@ -70,6 +78,8 @@ pub(super) struct Heard {
     seq: u64,
     at: Option<Instant>,
     pub(super) asked: Vec<TrialKey>,
+    /// Those of them that were told that they wait.
+    waiting: BTreeSet<TrialKey>,
     every: BTreeSet<TrialKey>,
     pub(super) open: Option<BTreeSet<TokenId>>,
     given: BTreeSet<TokenId>,
@@ -129,8 +139,15 @@ impl Coordinator {
                 assert!(self.needs[trial.variant.as_str()].is_subset(&heard.given), "{trial} asks too early");
                 heard.asked.push(trial);
                 let book = self.shared.book();
-                let open = heard.asked.len() + book.granted.len() - heard.ended.len();
-                assert!(open <= self.concurrency, "{open} are open");
+                let places = heard.asked.len() - heard.waiting.len() + book.granted.len() - heard.ended.len();
+                // Those that are answered too late are not done.
+                assert!(stopped || places <= self.concurrency, "{places} places are taken");
+                let lane = |of: &TrialKey| self.lanes[of];
+                let mine = heard
+                    .asked
+                    .iter()
+                    .filter(|asked| lane(asked) == lane(heard.asked.last().unwrap_or(asked)));
+                assert!(mine.count() <= self.concurrency, "too many of a lane ask");
             }
             FromWorker::Trial(TrialDone { trial, path, size_bytes, sha256, .. }) => {
                 assert!(self.shared.book().granted.contains(&trial), "{trial} ended without leave");
@@ -171,6 +188,28 @@ impl Coordinator {
                 let mut trial = self.planned[which % self.planned.len()].clone();
                 trial.index += u32::from(self.heard.every.contains(&trial)) * 1000;
                 self.wrong(FromCoordinator::Granted { trial }).await;
+            }
+            Step::GrantTooMany => {
+                if self.places() == 0 && self.heard.cancelled.is_none() && !self.heard.asked.is_empty() {
+                    let trial = self.heard.asked[0].clone();
+                    self.wrong(FromCoordinator::Granted { trial }).await;
+                }
+            }
+            Step::Wait(which) => {
+                let asked: Vec<_> =
+                    self.heard.asked.iter().filter(|asked| !self.heard.waiting.contains(*asked)).collect();
+                if !asked.is_empty() {
+                    let trial = asked[which % asked.len()].clone();
+                    self.heard.waiting.insert(trial.clone());
+                    self.say(&FromCoordinator::Waits { trial }).await;
+                }
+            }
+            Step::WaitAgain(which) => {
+                let told: Vec<_> =
+                    self.shared.book().granted.iter().chain(&self.heard.waiting).cloned().collect();
+                if !told.is_empty() {
+                    self.wrong(FromCoordinator::Waits { trial: told[which % told.len()].clone() }).await;
+                }
             }
             Step::Tokens(lives_ms) => self.give(lives_ms).await,
             Step::TokensToo | Step::OtherTokens => {
@@ -219,12 +258,20 @@ impl Coordinator {
     /// One of those that asked may start; where all is stopped that may be said too late, and changes
     /// nothing.
     pub(super) async fn grant(&mut self, which: usize) {
-        if self.heard.asked.is_empty() {
+        // After a stop it comes too late for any place.
+        let may = self.heard.cancelled.is_some() || self.places() > 0;
+        if self.heard.asked.is_empty() || !may {
             return;
         }
         let trial = self.heard.asked.remove(which % self.heard.asked.len());
+        self.heard.waiting.remove(&trial);
         self.shared.book().granted.insert(trial.clone());
         self.say(&FromCoordinator::Granted { trial }).await;
+    }
+
+    /// How many more trials the worker has places for.
+    fn places(&self) -> usize {
+        self.concurrency.saturating_sub(self.shared.book().granted.len() - self.heard.ended.len())
     }
 
     pub(super) async fn give(&mut self, lives_ms: Option<u64>) {

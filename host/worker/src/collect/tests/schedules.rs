@@ -25,6 +25,8 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Schedule {
     cases: usize,
     concurrency: usize,
+    /// In how many lanes the trials of each variant are.
+    lanes: u32,
     /// Whether one of the two variants needs tokens.
     keyed: bool,
     /// Milliseconds that trials take, again and again.
@@ -42,6 +44,9 @@ fn step() -> impl Strategy<Value = Step> {
         12 => any::<usize>().prop_map(Step::Grant),
         6 => lives.prop_map(Step::Tokens),
         2 => grace.prop_map(Step::Cancel),
+        4 => any::<usize>().prop_map(Step::Wait),
+        1 => any::<usize>().prop_map(Step::WaitAgain),
+        1 => Just(Step::GrantTooMany),
         1 => any::<usize>().prop_map(Step::GrantAgain),
         1 => any::<usize>().prop_map(Step::GrantUnasked),
         1 => Just(Step::TokensToo),
@@ -59,10 +64,11 @@ fn schedule() -> impl Strategy<Value = Schedule> {
     let pause = prop_oneof![3 => 1_u64..50, 3 => 1_u64..5_000, 1 => 1_u64..120_000];
     let steps = prop::collection::vec((pause, step()), 0..24);
     let lives = prop_oneof![Just(None), (8_000_u64..300_000).prop_map(Some)];
-    (1_usize..5, 1_usize..4, any::<bool>(), takes, steps, lives).prop_map(
-        |(cases, concurrency, keyed, takes, steps, lives)| Schedule {
+    (1_usize..7, 1_usize..4, 1_u32..4, any::<bool>(), takes, steps, lives).prop_map(
+        |(cases, concurrency, lanes, keyed, takes, steps, lives)| Schedule {
             cases,
             concurrency,
+            lanes,
             keyed,
             takes,
             steps,
@@ -71,14 +77,15 @@ fn schedule() -> impl Strategy<Value = Schedule> {
     )
 }
 
-/// A bundle with one trial a case of each of two variants.
-fn bundle(dir: &Path, schedule: &Schedule) -> Vec<TrialKey> {
+/// A bundle with one trial a case of each of two variants, and the lanes of its trials.
+fn bundle(dir: &Path, schedule: &Schedule) -> Vec<(TrialKey, u32)> {
     let tokens = if schedule.keyed { json!(["gateway", "wiki"]) } else { json!([]) };
     let head = json!({
         "schema": Bundle::SCHEMA,
         "run": "20261130-015240-k3f9",
         "shard": 0,
         "concurrency": schedule.concurrency,
+        "lanes": 2 * schedule.lanes,
         "clients": {"plain": {"kind": "echo"}, "keyed": {"kind": "echo", "tokens": tokens}},
         "deadlines": {},
         "tokens_on_disk": true,
@@ -90,15 +97,17 @@ fn bundle(dir: &Path, schedule: &Schedule) -> Vec<TrialKey> {
     for at in 0..schedule.cases {
         let case = json!({"id": format!("case-{at}"), "prompt": [{"role": "user", "content": "why?"}]});
         let case: Case = serde_json::from_value(case).expect("a case");
-        let trial = |variant: &str| Planned {
+        let trial = |variant: &str, of_two: u32| Planned {
             variant: variant.parse().expect("a name"),
             index: 0,
             attempt: 0,
+            lane: at as u32 % schedule.lanes * 2 + of_two,
             previous: None,
         };
-        let trials = vec![trial("keyed"), trial("plain")];
+        let trials = vec![trial("keyed", 0), trial("plain", 1)];
         for trial in &trials {
-            planned.push(TrialKey { case: case.id.clone(), variant: trial.variant.clone(), index: 0 });
+            let key = TrialKey { case: case.id.clone(), variant: trial.variant.clone(), index: 0 };
+            planned.push((key, trial.lane));
         }
         let work = CaseWork { sha256: case.digest().expect("digests"), trials, case };
         lines.push_str(&serde_json::to_string(&work).expect("writes"));
@@ -122,7 +131,8 @@ async fn go(schedule: &Schedule) -> Went {
     let root = if fast.is_dir() { tempfile::tempdir_in(fast) } else { tempfile::tempdir() };
     let root = root.expect("made");
     let at = |name: &str| root.path().join(name);
-    let planned = bundle(&at("bundle"), schedule);
+    let lanes: BTreeMap<_, _> = bundle(&at("bundle"), schedule).into_iter().collect();
+    let planned: Vec<_> = lanes.keys().cloned().collect();
     let takes: BTreeMap<_, _> = planned
         .iter()
         .zip(schedule.takes.iter().cycle())
@@ -156,6 +166,7 @@ async fn go(schedule: &Schedule) -> Went {
             ("keyed".to_owned(), if schedule.keyed { needed } else { BTreeSet::new() }),
         ]),
         concurrency: schedule.concurrency,
+        lanes,
         results: at("results"),
         tokens: at("tokens"),
         heard: Heard::default(),
@@ -172,7 +183,9 @@ async fn go(schedule: &Schedule) -> Went {
     let patience = if coordinator.heard.fault.is_some() { 11 * SECOND } else { 7200 * SECOND };
     let until = Instant::now() + patience;
     while !coordinator.heard.over && Instant::now() < until && !worker.is_finished() {
-        if coordinator.heard.fault.is_none() {
+        // What it says to the last word is heard before the next: both count alike.
+        coordinator.listen(Duration::from_millis(1), &mut lines).await;
+        if coordinator.heard.fault.is_none() && !coordinator.heard.over {
             coordinator.give(schedule.lives).await;
             if coordinator.heard.cancelled.is_none() {
                 coordinator.grant(0).await;
@@ -228,7 +241,8 @@ proptest! {
 #[test]
 fn a_grant_that_comes_after_a_stop_starts_nothing() {
     let steps = vec![(10, Step::Cancel(None)), (10, Step::Grant(0)), (10, Step::Grant(0))];
-    let schedule = Schedule { cases: 2, concurrency: 2, keyed: false, takes: vec![10], steps, lives: None };
+    let schedule =
+        Schedule { cases: 2, concurrency: 2, lanes: 1, keyed: false, takes: vec![10], steps, lives: None };
     assert_eq!(check(&schedule).heard.ended.len(), 0);
 }
 
@@ -238,6 +252,7 @@ fn an_hour_of_tokens_that_live_a_minute() {
     let schedule = Schedule {
         cases: 3,
         concurrency: 2,
+        lanes: 1,
         keyed: true,
         takes: vec![1_200_000],
         steps: Vec::new(),
@@ -251,14 +266,33 @@ fn an_hour_of_tokens_that_live_a_minute() {
 fn a_token_that_is_not_renewed_is_gone_when_it_ends() {
     // Half of the trial's time nobody answers, and a second token is asked for.
     let steps = vec![(10, Step::Tokens(Some(20_000))), (10, Step::Grant(0)), (60_000, Step::Grant(0))];
-    let schedule =
-        Schedule { cases: 1, concurrency: 1, keyed: true, takes: vec![40_000], steps, lives: Some(60_000) };
+    let schedule = Schedule {
+        cases: 1,
+        concurrency: 1,
+        lanes: 1,
+        keyed: true,
+        takes: vec![40_000],
+        steps,
+        lives: Some(60_000),
+    };
     check(&schedule);
 }
 
 #[test]
 fn a_worker_that_nobody_hears_any_more_ends_also_at_its_end() {
     let steps = vec![(1, Step::Grant(0)), (1, Step::Cancel(Some(3000))), (1, Step::Deaf)];
-    let schedule = Schedule { cases: 1, concurrency: 1, keyed: false, takes: vec![7000], steps, lives: None };
+    let schedule =
+        Schedule { cases: 1, concurrency: 1, lanes: 1, keyed: false, takes: vec![7000], steps, lives: None };
     check(&schedule);
+}
+
+#[test]
+fn what_waits_for_others_takes_no_place_from_the_rest() {
+    // Of the one lane all but the first three wait for ever; of the other all are done.
+    let waits = (0..3).flat_map(|_| [(10, Step::Wait(0))]);
+    let steps = waits.chain((0..6).map(|_| (1000, Step::Grant(usize::MAX)))).collect();
+    let schedule =
+        Schedule { cases: 6, concurrency: 1, lanes: 1, keyed: false, takes: vec![10], steps, lives: None };
+    let went = check(&schedule);
+    assert_eq!(went.heard.ended.len(), 12);
 }

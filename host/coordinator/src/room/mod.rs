@@ -1,0 +1,283 @@
+//! Room at providers, servers and other things that trials share, and at the workers themselves: who
+//! may start now. It has no I/O and no clock, so that every schedule can be tried.
+//!
+//! Whoever asked first goes first, among those who need the same. One that has to wait keeps a place
+//! free in its pools, in the order of their numbers, up to the first that is full, and there: nobody
+//! who asked later takes it, and what needs much comes to its turn too. In the pools after that one it
+//! keeps none, for it could not use it: what needs only those does not wait for it.
+//!
+//! Nor does it keep a place of its own worker's, which does other trials meanwhile; and while its
+//! worker has no place for it, it keeps none in the pools.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mst_model::TrialKey;
+
+/// What starts are counted over.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What a pool admits. Without a number it admits everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Limit {
+    /// Trials at a time.
+    pub(crate) concurrency: Option<u32>,
+    /// Starts in any minute.
+    pub(crate) starts_per_minute: Option<u32>,
+}
+
+/// The pools that a trial needs, by their number, in order, each once.
+pub(crate) type Needs = Arc<[u16]>;
+
+#[derive(Debug, Clone)]
+struct Pool {
+    limit: Limit,
+    used: u32,
+    /// When the starts of the last minute were, oldest first; kept where they are counted.
+    starts: VecDeque<Duration>,
+}
+
+/// A trial that waits.
+#[derive(Debug, Clone)]
+struct Waiting {
+    trial: TrialKey,
+    needs: Needs,
+    /// Whether its worker was told that it waits for others.
+    told: bool,
+}
+
+/// A shard's worker.
+#[derive(Debug, Clone)]
+struct Worker {
+    /// How many more trials it could do.
+    places: u32,
+    /// Its trials that wait, by their tickets.
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+/// What a shard is told of a trial that asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It may start, and holds its room from here on.
+    Granted(TrialKey),
+    /// It waits for what others hold, and its worker has a place that it does not need meanwhile. Said
+    /// once of a trial.
+    Waits(TrialKey),
+}
+
+/// Shards, by what their trials need and by their tickets.
+type Queues = BTreeMap<Needs, BTreeMap<u64, u32>>;
+
+/// Who has room, and who waits for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rooms {
+    pools: Vec<Pool>,
+    workers: HashMap<u32, Worker>,
+    /// The trials that wait and whose workers have a place. Of those who need the same, one comes after
+    /// the other.
+    queues: Queues,
+    /// Trials that came into a queue and whose shard may have to be told that they wait.
+    fresh: Vec<(u32, u64)>,
+    held: HashMap<(u32, TrialKey), Needs>,
+    tickets: u64,
+}
+
+impl Pool {
+    fn forget(&mut self, now: Duration) {
+        while self.starts.front().is_some_and(|start| *start + MINUTE <= now) {
+            self.starts.pop_front();
+        }
+    }
+
+    /// Whether one more fits, beside `kept` that are kept free.
+    fn fits(&self, kept: u32) -> bool {
+        let below =
+            |limit: Option<u32>, taken: u32| limit.is_none_or(|limit| taken.saturating_add(kept) < limit);
+        below(self.limit.concurrency, self.used)
+            && below(self.limit.starts_per_minute, self.starts.len() as u32)
+    }
+
+    /// When one more start is forgotten than is by now. Who fits by that depends on all who wait.
+    fn opens_at(&self) -> Option<Duration> {
+        self.starts.front().map(|start| *start + MINUTE)
+    }
+}
+
+impl Rooms {
+    pub(crate) fn new(limits: impl IntoIterator<Item = Limit>) -> Rooms {
+        let pool = |limit| Pool { limit, used: 0, starts: VecDeque::new() };
+        Rooms {
+            pools: limits.into_iter().map(pool).collect(),
+            workers: HashMap::new(),
+            queues: BTreeMap::new(),
+            fresh: Vec::new(),
+            held: HashMap::new(),
+            tickets: 0,
+        }
+    }
+
+    /// A shard begins to ask; its worker does so many trials at a time.
+    pub(crate) fn enter(&mut self, shard: u32, places: u32) {
+        self.workers.insert(shard, Worker { places, waiting: BTreeMap::new() });
+    }
+
+    /// A trial would start. Each asks once; one of a shard that does not ask any more is passed over.
+    pub(crate) fn ask(&mut self, shard: u32, trial: TrialKey, needs: Needs) {
+        let Some(worker) = self.workers.get_mut(&shard) else { return };
+        self.tickets += 1;
+        let ticket = self.tickets;
+        if worker.places > 0 {
+            self.queues.entry(needs.clone()).or_default().insert(ticket, shard);
+            self.fresh.push((shard, ticket));
+        }
+        worker.waiting.insert(ticket, Waiting { trial, needs, told: false });
+    }
+
+    /// A trial has ended, or does not start after all. A second time changes nothing.
+    pub(crate) fn free(&mut self, shard: u32, trial: &TrialKey) {
+        // The key is made anew, since a pair of references is no reference to a pair.
+        let Some(needs) = self.held.remove(&(shard, trial.clone())) else { return };
+        self.give_back(&needs);
+        let Some(worker) = self.workers.get_mut(&shard) else { return };
+        worker.places += 1;
+        if worker.places > 1 {
+            return;
+        }
+        for (ticket, waiting) in &worker.waiting {
+            self.queues.entry(waiting.needs.clone()).or_default().insert(*ticket, shard);
+            if !waiting.told {
+                self.fresh.push((shard, *ticket));
+            }
+        }
+    }
+
+    /// A shard asks no more: it waits for nothing, and of what it holds the trials that `stay` do.
+    pub(crate) fn leave(&mut self, shard: u32, stay: impl Fn(&TrialKey) -> bool) {
+        let goes = |(of, trial): &&(u32, TrialKey)| *of == shard && !stay(trial);
+        let held: Vec<_> = self.held.keys().filter(goes).cloned().collect();
+        for key in held {
+            if let Some(needs) = self.held.remove(&key) {
+                self.give_back(&needs);
+            }
+        }
+        if let Some(worker) = self.workers.remove(&shard) {
+            out_of(&mut self.queues, &worker);
+        }
+    }
+
+    fn give_back(&mut self, needs: &Needs) {
+        for pool in needs.iter() {
+            if let Some(pool) = self.pools.get_mut(usize::from(*pool)) {
+                pool.used = pool.used.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Everybody who may start at `now`, in the order in which they may, and after them whoever has to
+    /// wait and was not told so.
+    pub(crate) fn settle(&mut self, now: Duration) -> Vec<(u32, Told)> {
+        self.pools.iter_mut().for_each(|pool| pool.forget(now));
+        let mut told = Vec::new();
+        // Where a worker has no place any more, what its trials kept is free again.
+        while self.pass(now, &mut told) {}
+        for (shard, ticket) in std::mem::take(&mut self.fresh) {
+            let Some(worker) = self.workers.get_mut(&shard).filter(|worker| worker.places > 0) else {
+                continue;
+            };
+            let Some(waiting) = worker.waiting.get_mut(&ticket) else { continue };
+            if !std::mem::replace(&mut waiting.told, true) {
+                told.push((shard, Told::Waits(waiting.trial.clone())));
+            }
+        }
+        told
+    }
+
+    /// Lets in whoever may start; true where that took a worker's last place, and others of its trials
+    /// wait.
+    fn pass(&mut self, now: Duration, told: &mut Vec<(u32, Told)>) -> bool {
+        let mut again = false;
+        let mut kept = vec![0; self.pools.len()];
+        // The first of each queue, the longest wait first. One that must wait lets its queue wait.
+        let mut firsts: BTreeMap<u64, Needs> = BTreeMap::new();
+        for (needs, queue) in &self.queues {
+            if let Some((ticket, _)) = queue.first_key_value() {
+                firsts.insert(*ticket, needs.clone());
+            }
+        }
+        while let Some((ticket, needs)) = firsts.pop_first() {
+            let Some(queue) = self.queues.get_mut(&needs) else { continue };
+            let shard = queue.get(&ticket).copied();
+            if let Some(shard) = shard {
+                let fits = |at: usize| self.pools.get(at).is_none_or(|pool| pool.fits(kept[at]));
+                if let Some(full) = needs.iter().position(|pool| !fits(usize::from(*pool))) {
+                    needs.iter().take(full + 1).for_each(|pool| kept[usize::from(*pool)] += 1);
+                    continue;
+                }
+                queue.remove(&ticket);
+                if queue.is_empty() {
+                    self.queues.remove(&needs);
+                }
+                again |= self.admit(shard, ticket, &needs, now, told);
+            }
+            // Also where the first of the queue is gone, with its worker's last place.
+            if let Some((next, _)) = self.queues.get(&needs).and_then(BTreeMap::first_key_value) {
+                firsts.insert(*next, needs);
+            }
+        }
+        again
+    }
+
+    /// Lets one in that waited; true where others of its worker's wait, and have no place there any more.
+    fn admit(
+        &mut self,
+        shard: u32,
+        ticket: u64,
+        needs: &Needs,
+        now: Duration,
+        told: &mut Vec<(u32, Told)>,
+    ) -> bool {
+        for at in needs.iter().map(|pool| usize::from(*pool)) {
+            let Some(pool) = self.pools.get_mut(at) else { continue };
+            pool.used += 1;
+            if pool.limit.starts_per_minute.is_some() {
+                pool.starts.push_back(now);
+            }
+        }
+        let Some(worker) = self.workers.get_mut(&shard) else { return false };
+        if let Some(Waiting { trial, .. }) = worker.waiting.remove(&ticket) {
+            self.held.insert((shard, trial.clone()), needs.clone());
+            told.push((shard, Told::Granted(trial)));
+        }
+        worker.places = worker.places.saturating_sub(1);
+        let parked = worker.places == 0 && !worker.waiting.is_empty();
+        if parked {
+            out_of(&mut self.queues, worker);
+        }
+        parked
+    }
+
+    /// Before when nobody who waits may start unless somebody ends. Then it is to be looked again, and
+    /// perhaps for nothing.
+    pub(crate) fn opens_at(&self) -> Option<Duration> {
+        if self.queues.is_empty() {
+            return None;
+        }
+        self.pools.iter().filter_map(Pool::opens_at).min()
+    }
+}
+
+/// What waits of a worker's waits in no queue any more.
+fn out_of(queues: &mut Queues, worker: &Worker) {
+    for (ticket, waiting) in &worker.waiting {
+        if let Some(queue) = queues.get_mut(&waiting.needs) {
+            queue.remove(ticket);
+            if queue.is_empty() {
+                queues.remove(&waiting.needs);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
