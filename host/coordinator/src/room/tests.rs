@@ -140,7 +140,7 @@ fn who_waits_for_others_leaves_its_workers_place_to_the_next() {
 }
 
 /// What stands beside the machine and counts by itself.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Seen {
     /// How many trials each worker does at a time.
     places: u32,
@@ -322,7 +322,7 @@ proptest! {
 /// from each before it.
 #[test]
 fn every_schedule_of_a_small_run() {
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    #[derive(Clone, Copy)]
     enum Step {
         Ask(u32, u32),
         End(u32, u32),
@@ -331,30 +331,42 @@ fn every_schedule_of_a_small_run() {
     }
     let few_starts = Limit { concurrency: Some(2), starts_per_minute: Some(2) };
     let of = |shard: u32| -> Needs { [needs(&[0]), needs(&[0, 1]), needs(&[1])][shard as usize].clone() };
-    let replay = |limits: [Limit; 2], places: u32, steps: &[Step]| {
-        let (mut rooms, mut seen) = (Rooms::new(limits), Seen { places, ..Seen::default() });
-        (0..3).for_each(|shard| rooms.enter(shard, places));
-        let mut now = Duration::ZERO;
-        for step in steps {
-            match *step {
-                Step::Ask(shard, trial) => seen.ask(&mut rooms, (shard, trial), of(shard)),
-                Step::End(shard, trial) => seen.end(&mut rooms, (shard, trial)),
-                Step::Leave(shard) => seen.leave(&mut rooms, shard),
-                Step::HalfAMinute => now += MINUTE / 2,
-            }
-            seen.settle(&mut rooms, &limits, now);
-        }
-        (rooms, seen, now)
-    };
-    let mut reached = BTreeSet::new();
     let pools = [[at_a_time(1), at_a_time(2)], [at_a_time(1), few_starts], [few_starts, at_a_time(1)]];
-    let kinds = pools.into_iter().zip([1, 2, 1]);
-    let mut open: Vec<_> = kinds.zip(0..).map(|(kind, of)| (of, kind, Vec::new())).collect();
-    while let Some((which, (limits, places), steps)) = open.pop() {
-        let (mut rooms, seen, now) = replay(limits, places, &steps);
-        let left = |shard: u32| steps.contains(&Step::Leave(shard));
+    let mut open = Vec::new();
+    for (which, limits) in pools.into_iter().enumerate() {
+        for places in 1..=2 {
+            let mut rooms = Rooms::new(limits);
+            (0..3).for_each(|shard| rooms.enter(shard, places));
+            open.push((which, rooms, Seen { places, ..Seen::default() }, BTreeSet::new(), Duration::ZERO));
+        }
+    }
+    let mut reached = BTreeSet::new();
+    while let Some((which, rooms, seen, gone, now)) = open.pop() {
+        let limits = pools[which];
+        // What matters of a state: who waits in which order, who holds, who is gone, and how long ago
+        // the starts were.
+        let ages: Vec<Vec<Duration>> =
+            rooms.pools.iter().map(|pool| pool.starts.iter().map(|start| now - *start).collect()).collect();
+        let waiting = |(shard, worker): (&u32, &Worker)| {
+            let one = |(at, one): (&u64, &Waiting)| (*at, (*shard, one.trial.index, one.told));
+            worker.waiting.iter().map(one).collect::<Vec<_>>()
+        };
+        let waiting: BTreeMap<u64, (u32, u32, bool)> = rooms.workers.iter().flat_map(waiting).collect();
+        let waiting: Vec<_> = waiting.into_values().collect();
+        if !reached.insert((
+            which,
+            seen.places,
+            waiting,
+            seen.holds.clone(),
+            seen.done.clone(),
+            gone.clone(),
+            ages,
+        )) {
+            continue;
+        }
+        seen.clone().drain(&mut rooms.clone(), &limits, now);
         let mut next = Vec::new();
-        for shard in (0..3).filter(|shard| !left(*shard)) {
+        for shard in (0..3).filter(|shard| !gone.contains(shard)) {
             let asked = (0..2).find(|trial| !seen.asked.contains_key(&(shard, *trial)));
             next.extend(asked.map(|trial| Step::Ask(shard, trial)));
             next.push(Step::Leave(shard));
@@ -365,32 +377,20 @@ fn every_schedule_of_a_small_run() {
         {
             next.push(Step::HalfAMinute);
         }
-        // What matters of a state: who waits in which order, who holds, who is gone, and how long ago
-        // the starts were.
-        let ages: Vec<Vec<Duration>> =
-            rooms.pools.iter().map(|pool| pool.starts.iter().map(|start| now - *start).collect()).collect();
-        let waiting: BTreeMap<u64, (u32, u32)> = rooms
-            .workers
-            .iter()
-            .flat_map(|(shard, worker)| {
-                worker.waiting.iter().map(|(at, one)| (*at, (*shard, one.trial.index)))
-            })
-            .collect();
-        let waiting: Vec<_> = waiting.into_values().collect();
-        let gone: Vec<u32> = (0..3).filter(|shard| left(*shard)).collect();
-        if !reached.insert((
-            which,
-            waiting,
-            seen.told.clone(),
-            seen.holds.clone(),
-            seen.done.clone(),
-            gone,
-            ages,
-        )) {
-            continue;
+        for step in next {
+            let (mut rooms, mut seen, mut gone, mut now) = (rooms.clone(), seen.clone(), gone.clone(), now);
+            match step {
+                Step::Ask(shard, trial) => seen.ask(&mut rooms, (shard, trial), of(shard)),
+                Step::End(shard, trial) => seen.end(&mut rooms, (shard, trial)),
+                Step::Leave(shard) => {
+                    gone.insert(shard);
+                    seen.leave(&mut rooms, shard);
+                }
+                Step::HalfAMinute => now += MINUTE / 2,
+            }
+            seen.settle(&mut rooms, &limits, now);
+            open.push((which, rooms, seen, gone, now));
         }
-        seen.drain(&mut rooms, &limits, now);
-        open.extend(next.into_iter().map(|step| (which, (limits, places), [&steps[..], &[step]].concat())));
     }
     assert!(reached.len() > 1000, "{} states", reached.len());
 }

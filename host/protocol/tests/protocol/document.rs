@@ -187,8 +187,18 @@ fn the_exchanges_are_messages_in_an_order_that_the_rules_admit() {
         assert!(wire.over, "ends without `done`:\n{exchange}");
     }
     // Every message stands in one of them.
-    let names =
-        ["hello", "need-tokens", "acquire", "trial", "heartbeat", "done", "tokens", "granted", "waits", "cancel"];
+    let names = [
+        "hello",
+        "need-tokens",
+        "acquire",
+        "trial",
+        "heartbeat",
+        "done",
+        "tokens",
+        "granted",
+        "waits",
+        "cancel",
+    ];
     for name in names {
         assert!(exchanges.concat().contains(&format!("\"type\":\"{name}\"")), "`{name}` is not shown");
         assert!(DOCUMENT.contains(&format!("### `{name}`\n")), "`{name}` is not described");
