@@ -22,7 +22,7 @@ use mst_store::{AuditLog, RunDir};
 use plugin_file::shipped;
 use serde_json::{Value, json};
 use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
-use wasmtime::{Config, Engine, PoolingAllocationConfig, Store};
+use wasmtime::{Config, Engine, PoolingAllocationConfig, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 const CALLS: u32 = 4000;
@@ -30,6 +30,19 @@ const AT_A_TIME: u32 = 50;
 
 const CASE: &str = r#"{"id":"case","prompt":[{"role":"user","content":"Say yes."}],"expected":"yes","tags":[],"metadata":{}}"#;
 const REPORT: &str = "yes";
+
+/// A file that is given a byte at a time, so that who reads it calls the host as often.
+const FILE: &str = "files/slow";
+const READS: u32 = 200;
+
+/// What is given of an entry from `offset` on, and how much comes after that.
+fn part(name: &str, offset: u64) -> (Vec<u8>, u64) {
+    if name != FILE {
+        return (REPORT.as_bytes().to_vec(), 0);
+    }
+    let rest = u64::from(READS) - 1 - offset;
+    (vec![if rest == 0 { b'!' } else { b'.' }], rest)
+}
 
 #[allow(missing_docs, clippy::allow_attributes, reason = "generated")]
 mod bindings {
@@ -50,6 +63,7 @@ pub struct Trial;
 struct Bare {
     wasi: WasiCtx,
     table: ResourceTable,
+    limits: StoreLimits,
 }
 
 impl WasiView for Bare {
@@ -105,17 +119,19 @@ impl evidence::HostTrial for Bare {
     }
 
     async fn entries(&mut self, _: Resource<Trial>) -> wasmtime::Result<Vec<evidence::Entry>> {
-        Ok(vec![evidence::Entry { name: "report".to_owned(), size: REPORT.len() as u64 }])
+        let entries = [("report", REPORT.len() as u64), (FILE, u64::from(READS))];
+        Ok(entries.map(|(name, size)| evidence::Entry { name: name.to_owned(), size }).to_vec())
     }
 
     async fn read(
         &mut self,
         _: Resource<Trial>,
-        _: String,
-        _: u64,
+        name: String,
+        offset: u64,
         _: u32,
     ) -> wasmtime::Result<Result<evidence::Content, types::Error>> {
-        Ok(Ok(evidence::Content { bytes: REPORT.as_bytes().to_vec(), rest: 0 }))
+        let (bytes, rest) = part(&name, offset);
+        Ok(Ok(evidence::Content { bytes, rest }))
     }
 
     async fn drop(&mut self, trial: Resource<Trial>) -> wasmtime::Result<()> {
@@ -126,6 +142,7 @@ impl evidence::HostTrial for Bare {
 
 /// wasmtime and a component, ready to make instances.
 struct Ready {
+    how: How,
     engine: Engine,
     pre: bindings::JudgePre<Bare>,
 }
@@ -135,12 +152,14 @@ enum How {
     Plain,
     /// Interrupted by a clock, as the sandbox is.
     Interrupted,
+    /// That, and within bounds of the sandbox's kinds.
+    Bounded,
     Pooled,
 }
 
 fn config(how: How) -> Config {
     let mut config = Config::new();
-    config.epoch_interruption(how == How::Interrupted);
+    config.epoch_interruption(matches!(how, How::Interrupted | How::Bounded));
     if how == How::Pooled {
         let mut pool = PoolingAllocationConfig::default();
         // As many as a run's concurrency admits, each within the sandbox's limits.
@@ -159,14 +178,21 @@ fn bare(component: &[u8], how: How) -> Ready {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker).expect("WASI");
     bindings::Judge::add_to_linker::<_, HasSelf<_>>(&mut linker, |bare| bare).expect("linked");
     let pre = bindings::JudgePre::new(linker.instantiate_pre(&component).expect("linked")).expect("a judge");
-    Ready { engine, pre }
+    Ready { how, engine, pre }
 }
 
 impl Ready {
     fn store(&self) -> Store<Bare> {
-        let bare = Bare { wasi: WasiCtx::builder().build(), table: ResourceTable::new() };
+        let limits = StoreLimitsBuilder::new().memory_size(256 << 20).table_elements(100_000).build();
+        let bare = Bare { wasi: WasiCtx::builder().build(), table: ResourceTable::new(), limits };
         let mut store = Store::new(&self.engine, bare);
         store.set_epoch_deadline(1);
+        if self.how == How::Bounded {
+            store.limiter(|bare| &mut bare.limits);
+            store.set_hostcall_fuel(64 << 20);
+            store.set_max_component_handles(1000);
+            store.epoch_deadline_async_yield_and_update(1);
+        }
         store
     }
 
@@ -212,11 +238,13 @@ impl Evidence for Seen {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        vec![Entry { name: "report".to_owned(), size_bytes: REPORT.len() as u64 }]
+        let entries = [("report", REPORT.len() as u64), (FILE, u64::from(READS))];
+        entries.map(|(name, size_bytes)| Entry { name: name.to_owned(), size_bytes }).to_vec()
     }
 
-    fn read(&self, _: &str, _: u64, _: u32) -> io::Result<Option<Part>> {
-        Ok(Some(Part { bytes: REPORT.as_bytes().to_vec(), rest: 0 }))
+    fn read(&self, name: &str, offset: u64, _: u32) -> io::Result<Option<Part>> {
+        let (bytes, rest) = part(name, offset);
+        Ok(Some(Part { bytes, rest }))
     }
 }
 
@@ -274,6 +302,8 @@ fn main() {
     let file = shipped("mst.judge.text.wasm");
     let options = json!({"mode": "exact"});
     let text = options.to_string();
+    let slow = json!({"mode": "contains", "against": FILE, "value": "!"});
+    let slow_text = slow.to_string();
     let timed = |call: &dyn Fn()| {
         let started = Instant::now();
         call();
@@ -284,8 +314,8 @@ fn main() {
         file.bytes().len() >> 10
     );
 
-    let [plain, interrupted, pooled] =
-        [How::Plain, How::Interrupted, How::Pooled].map(|how| bare(file.bytes(), how));
+    let [plain, interrupted, bounded, pooled] =
+        [How::Plain, How::Interrupted, How::Bounded, How::Pooled].map(|how| bare(file.bytes(), how));
     let sinks = Sinks::unrecorded(Arc::new(Quiet));
     let (judge, _) = JudgePlugin::load(&sandbox(Cache::off()), &file, &Permit::all(&file)).expect("loaded");
     let runs = tempfile::tempdir().expect("a directory");
@@ -294,14 +324,17 @@ fn main() {
     let audited = Sinks { log: Arc::new(Quiet), audit: to_file.clone() };
     // In turns, so that what else the machine does falls on all of them alike; but many at a time,
     // so that none of them finds another's code in the processor's caches.
-    let ways: [&dyn Fn(); 7] = [
+    let ways: [&dyn Fn(); 10] = [
         &|| runtime.block_on(plain.instance()),
         &|| runtime.block_on(pooled.instance()),
         &|| runtime.block_on(plain.call(&text)),
         &|| runtime.block_on(interrupted.call(&text)),
+        &|| runtime.block_on(bounded.call(&text)),
         &|| runtime.block_on(pooled.call(&text)),
         &|| runtime.block_on(judged(&judge, &options, &sinks)),
         &|| runtime.block_on(judged(&judge, &options, &audited)),
+        &|| runtime.block_on(bounded.call(&slow_text)),
+        &|| runtime.block_on(judged(&judge, &slow, &audited)),
     ];
     let mut times_of = ways.map(|_| Vec::new());
     for _ in 0..CALLS / AT_A_TIME {
@@ -310,21 +343,37 @@ fn main() {
             times.extend((0..AT_A_TIME).map(|_| timed(way)));
         }
     }
-    let [plain_instance, pooled_instance, plain_call, interrupted_call, pooled_call, sandboxed, recorded] =
-        times_of.map(common::median);
+    let [
+        plain_instance,
+        pooled_instance,
+        plain_call,
+        interrupted_call,
+        bounded_call,
+        pooled_call,
+        sandboxed,
+        recorded,
+        bounded_slow,
+        recorded_slow,
+    ] = times_of.map(common::median);
     println!("\n  a fresh instance and its first call");
     row("baseline: bare wasmtime", us(plain_call), "");
     row("bare wasmtime, interruptible", us(interrupted_call), &times(interrupted_call, plain_call));
-    row("sandbox, its audit dropped", us(sandboxed), &times(sandboxed, plain_call));
+    row("bare wasmtime, interruptible and bounded", us(bounded_call), &times(bounded_call, plain_call));
     row(
-        "sandbox, its audit in a file",
-        us(recorded),
-        &format!("{}, goal ≤ 1.2 ×", times(recorded, plain_call)),
+        "sandbox, its audit dropped",
+        us(sandboxed),
+        &format!("{}, goal ≤ 1.2 ×", times(sandboxed, plain_call)),
     );
-    // Each way was taken once more for every turn.
-    let calls = to_file.calls.load(Ordering::Relaxed) / u64::from(CALLS + CALLS / AT_A_TIME);
-    let cost = recorded.saturating_sub(interrupted_call) / u32::try_from(calls.max(1)).unwrap_or(u32::MAX);
-    row("broker and audit, and all else, a host call", us(cost), &format!("{calls} calls each, goal ≤ 5 µs"));
+    row("sandbox, its audit in a file", us(recorded), &times(recorded, plain_call));
+    println!("\n  {READS} more calls of the host by one instance");
+    let more = |slow: Duration, quick: Duration| slow.saturating_sub(quick) / READS;
+    let (bare_read, recorded_read) = (more(bounded_slow, bounded_call), more(recorded_slow, recorded));
+    row("baseline: bare wasmtime, a call", us(bare_read), "");
+    row("sandbox, its audit in a file, a call", us(recorded_read), "");
+    row("broker and audit, a call", us(recorded_read.saturating_sub(bare_read)), "goal < 5 µs");
+    // Each way was taken once more for every turn; a call that begins or is over is one line or is counted.
+    let heard = to_file.calls.load(Ordering::Relaxed) / u64::from(CALLS + CALLS / AT_A_TIME);
+    assert!(heard > u64::from(READS), "the audit has every call: {heard}");
     println!("\n  instances on demand or from a pool, bare");
     row("instance alone, on demand", us(plain_instance), "");
     row("instance alone, pooled", us(pooled_instance), &times(pooled_instance, plain_instance));

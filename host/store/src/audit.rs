@@ -31,13 +31,12 @@ struct Inner {
     _lock: Arc<Lock>,
 }
 
+/// What the lines of one append have in common.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LineHead<'a> {
     schema: &'static str,
     #[serde(flatten)]
     by: &'a Caller,
-    #[serde(flatten)]
-    call: &'a AuditCall,
 }
 
 impl AuditLog {
@@ -58,11 +57,21 @@ impl AuditLog {
     /// Adds a line for each call. When this returns they are with the system.
     pub fn append(&self, by: &Caller, calls: &[AuditCall]) -> Result<()> {
         let path = &self.0.path;
+        let no_json = |source| StoreError::NoJson { path: path.clone(), source };
+        let head = LineHead { schema: AuditLine::SCHEMA, by };
         let mut bytes = Vec::with_capacity(calls.len() * 320);
-        for call in calls {
-            let line = Line { schema: AuditLine::SCHEMA, by, call };
-            serde_json::to_writer(&mut bytes, &line)
-                .map_err(|source| StoreError::NoJson { path: path.clone(), source })?;
+        serde_json::to_writer(&mut bytes, &head).map_err(no_json)?;
+        // A line is the fields of the head and those of the call, in one object: the head's closing
+        // brace and the call's opening one make a comma.
+        let head = bytes.len() - 1;
+        for (at, call) in calls.iter().enumerate() {
+            match at {
+                0 => bytes.truncate(head),
+                _ => bytes.extend_from_within(..head),
+            }
+            let joint = bytes.len();
+            serde_json::to_writer(&mut bytes, call).map_err(no_json)?;
+            bytes[joint] = b',';
             bytes.push(b'\n');
         }
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
