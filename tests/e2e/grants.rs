@@ -142,9 +142,9 @@ fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
     where is dir:rules? a path, or nothing to leave it: rules
     grant http:https://*.acme.com? [y]es, [n]o, [a]ll that follow, [q]uit: n
     grant secret:api-key? [y]es, [n]o, [a]ll that follow, [q]uit: a
-    where does secret:api-key come from? env:NAME, file:PATH or command:PROGRAM ARGUMENTS, or nothing to leave it: ACME_KEY
-    a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`
-    where does secret:api-key come from? env:NAME, file:PATH or command:PROGRAM ARGUMENTS, or nothing to leave it: env:ACME_KEY
+    where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: ACME_KEY
+    a secret comes from `env:NAME`, `file:PATH`, `keyring:SERVICE/USERNAME` or `command:PROGRAM ARGUMENTS`
+    where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: env:ACME_KEY
     acme/judge/check 1.0.0 in mst.lock
       granted      workspace:check
       granted      dir:rules
@@ -387,6 +387,7 @@ fn a_lock_that_was_written_to_is_refused_or_grants_less() {
     --
     error: can't read the lock `mst.lock`
       - `plugin[0].workspace[0].granted` must be true or false, and is text
+    hint: `mst plugin add` writes it; bring back the one that was committed
     --
     error: can't read the lock `mst.lock`
       - it is no TOML

@@ -160,7 +160,7 @@ fn the_whole_of_help() {
     Usage: mst runner <COMMAND>
 
     Commands:
-      list   List the runners that mst has
+      list   List the runners that mst has, and those of the lock
       setup  Make what a runner needs
       help   Print this message or the help of the given subcommand(s)
 
@@ -168,13 +168,14 @@ fn the_whole_of_help() {
       -h, --help  Print help
 
     $ mst runner list --help
-    List the runners that mst has
+    List the runners that mst has, and those of the lock
 
     Usage: mst runner list [OPTIONS]
 
     Options:
-          --json  Print them as JSON
-      -h, --help  Print help
+          --lock <FILE>  The lock [default: mst.lock]
+          --json         Print them as JSON
+      -h, --help         Print help
 
     $ mst runner setup --help
     Make what a runner needs
@@ -310,7 +311,8 @@ fn the_whole_of_help() {
                               exec:create; `all`; or `none`
           --bind <KEY=VALUE>  Where a directory is, or where a secret comes from: dir:NAME=PATH,
                               secret:NAME=env:VARIABLE, secret:NAME=file:PATH,
-                              secret:NAME=command:PROGRAM ARGUMENTS
+                              secret:NAME=keyring:SERVICE/USERNAME, secret:NAME=command:PROGRAM
+                              ARGUMENTS
           --lock <FILE>       The lock [default: mst.lock]
       -h, --help              Print help
 
@@ -326,7 +328,8 @@ fn the_whole_of_help() {
     Options:
           --bind <KEY=VALUE>  Where a directory is, or where a secret comes from: dir:NAME=PATH,
                               secret:NAME=env:VARIABLE, secret:NAME=file:PATH,
-                              secret:NAME=command:PROGRAM ARGUMENTS
+                              secret:NAME=keyring:SERVICE/USERNAME, secret:NAME=command:PROGRAM
+                              ARGUMENTS
           --lock <FILE>       The lock [default: mst.lock]
       -h, --help              Print help
 

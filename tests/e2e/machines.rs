@@ -417,9 +417,25 @@ fn what_passes_over_the_channel_is_in_no_line_of_the_runners() {
 fn the_runners_there_are_can_be_listed() {
     let space = Space::new();
     insta::assert_snapshot!(space.mst(["runner", "list"]).exits(0).stdout, @"
-    local                up to 1 shards; the trials run in this process
-    mst/runner/docker    up to 256 shards; A container for each shard, by the CLI of docker or podman.
+    local                    up to 1 shards; the trials run in this process
+    mst/runner/docker        up to 256 shards; A container for each shard, by the CLI of docker or podman.
     ");
+}
+
+#[test]
+fn the_locks_runners_are_among_them() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    space.add(runner);
+    let listed = space.mst(["runner", "list", "--json"]).exits(0).json();
+    let listed: Vec<&str> =
+        listed.as_array().expect("a list").iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(listed, ["local", "mst/runner/docker", "example/runner/dir"]);
+    let lock = space.read("mst.lock").replace(&*runner.to_string_lossy(), "/no/such/file.wasm");
+    space.write("mst.lock", lock);
+    let output = space.mst(["runner", "list"]).exits(0);
+    assert!(!output.stdout.contains("example"), "{output}");
+    assert!(output.said().contains("`example/runner/dir` of the lock is left out: "), "{output}");
 }
 
 #[test]

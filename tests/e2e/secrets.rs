@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::{
-    Eval, Output, Running, Space, case, example, files_below, need, sha256, wait_until, wasm,
+    Eval, Output, Running, Space, case, example, files_below, missing, need, sha256, wait_until, wasm,
 };
 
 /// As no other text has it, so that finding it means something.
@@ -110,9 +110,14 @@ fn with_a_secret(create: &str, exec: &str) -> Option<Space> {
     let space = Space::new();
     fs::create_dir(space.path("machines")).expect("made");
     space.write("runner.wasm", wasm::with_manifest(&bytes, &manifest));
-    let bind = ["plugin", "add", "runner.wasm", "--grant", "all", "--bind", "secret:token=env:ACME_TOKEN"];
-    space.mst(bind).exits(0);
+    bind(&space, "env:ACME_TOKEN");
     Some(space)
+}
+
+/// Says where the runner's secret comes from.
+fn bind(space: &Space, source: &str) {
+    let source = format!("secret:token={source}");
+    space.mst(["plugin", "add", "runner.wasm", "--grant", "all", "--bind", &source]).exits(0);
 }
 
 const MAKE: &str = "exec mkdir -m 700 -- \"$1\" \"$2\"";
@@ -126,6 +131,48 @@ fn run_with_the_value(space: &Space) -> Output {
     assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
     assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
     output
+}
+
+/// A desktop's session with a keyring that holds the value, in which `mst` runs with these arguments.
+fn in_a_session(space: &Space, args: &[&str]) -> Option<std::process::Command> {
+    let installed = |program: &str| {
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .any(|dir| dir.join(program).is_file())
+    };
+    for program in ["dbus-run-session", "gnome-keyring-daemon", "secret-tool"] {
+        if !installed(program) {
+            missing("KEYRING", &format!("there is no {program}"));
+            return None;
+        }
+    }
+    let script = r#"
+        value=$KEPT; unset KEPT
+        printf pw | gnome-keyring-daemon --unlock --components=secrets > daemon 2>&1 || exit 90
+        printf %s "$value" | secret-tool store --label=test service acme username bot || exit 91
+        unset value
+        exec "$@"
+    "#;
+    let mut command = space.any_command("dbus-run-session", ["--", "sh", "-c", script, "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_mst")).args(args);
+    fs::create_dir_all(space.path("session")).expect("made");
+    command.env("KEPT", VALUE).env("XDG_RUNTIME_DIR", space.path("session"));
+    Some(command)
+}
+
+#[test]
+fn a_keyring_gives_a_secret_and_says_which_it_does_not_have() {
+    let space = need!(with_a_secret(MAKE, "exec {command:shell}"));
+    Eval::new().write(&space);
+    bind(&space, "keyring:acme/bot");
+    let output = space.finish(need!(in_a_session(&space, &RUN))).exits(0);
+    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
+    assert_eq!(space.run().trials(), 1);
+
+    bind(&space, "keyring:acme/nobody");
+    let output = space.finish(need!(in_a_session(&space, &RUN))).exits(105);
+    let why = "the keyring has no `acme` for `nobody`, or none to give: its command `secret-tool` ended with code 1";
+    assert!(output.said().contains(why), "{output}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::error::Failure;
 /// A lock and where it is.
 pub(crate) struct LockFile {
     path: PathBuf,
+    /// What was read; none where there was no file.
+    text: Option<String>,
     pub(crate) lock: Lock,
 }
 
@@ -29,13 +31,13 @@ impl LockFile {
     pub(crate) fn at(path: &Path) -> Result<LockFile, Failure> {
         match read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(LockFile { path: path.to_owned(), lock: Lock::default() })
+                Ok(LockFile { path: path.to_owned(), text: None, lock: Lock::default() })
             }
             Err(error) => Err(unreadable(path, &error)),
             Ok(text) => {
                 let lock =
                     Lock::from_toml(&text).map_err(|error| unreadable(path, &error).hint_if(error.hint()))?;
-                Ok(LockFile { path: path.to_owned(), lock })
+                Ok(LockFile { path: path.to_owned(), text: Some(text), lock })
             }
         }
     }
@@ -64,11 +66,31 @@ impl LockFile {
         (self.path != Path::new(FILE)).then_some(self.path.as_path())
     }
 
+    /// Replaces the lock by this one, unless it is no longer the one that was read: what another
+    /// granted meanwhile is not taken back by who did not see it.
     pub(crate) fn write(&self) -> Result<(), Failure> {
         let text = self.lock.to_toml().map_err(|error| Failure::from_error(&error))?;
-        mst_store::atomic::write(&self.path, text.as_bytes()).map_err(|error| {
-            Failure::because(format!("can't write the lock `{}`", self.path.display()), &error)
-        })
+        let shown = self.path.display();
+        let failed = |error: io::Error| Failure::because(format!("can't write the lock `{shown}`"), &error);
+        let dir = if self.dir() == Path::new("") { Path::new(".") } else { self.dir() };
+        fs::create_dir_all(dir).map_err(failed)?;
+        // Held until the file is replaced. The file itself can't be held, for another takes its place.
+        let held = fs::File::open(dir).map_err(failed)?;
+        // Where the file system knows no such thing, what remains is the look below.
+        let _ = rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive);
+        let now = match read(&self.path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(&self.path, &error)),
+        };
+        if now != self.text {
+            return Err(Failure::new(format!(
+                "the lock `{shown}` was changed meanwhile, and stays as it is"
+            ))
+            .hint("look at what it says now, and give the command again"));
+        }
+        mst_store::atomic::write(&self.path, text.as_bytes())
+            .map_err(|error| Failure::because(format!("can't write the lock `{shown}`"), &error))
     }
 
     /// A path of the command line's as the lock holds it: what was named relative to here stays
@@ -119,6 +141,20 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_wrote_meanwhile_is_not_lost() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("deep").join(FILE);
+        let (first, second) = (LockFile::at(&path).expect("empty"), LockFile::at(&path).expect("empty"));
+        first.write().expect("writes");
+        let refused = second.write().expect_err("refused").one_line();
+        assert!(refused.contains("was changed meanwhile"), "{refused}");
+        let again = LockFile::at(&path).expect("reads");
+        fs::remove_file(&path).expect("removed");
+        again.write().expect_err("refused");
+        assert!(!path.exists());
+    }
 
     #[test]
     fn paths_are_seen_from_the_lock() {

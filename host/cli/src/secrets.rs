@@ -44,6 +44,12 @@ impl Sources {
                 read.map_err(|error| format!("mst failed: {error}"))??
             }
             Source::Command(words) => printed(words, &self.dir).await?,
+            Source::Keyring { service, username } => {
+                let kept = printed(&keyring(service, username), &self.dir).await;
+                kept.map_err(|why| {
+                    format!("the keyring has no `{service}` for `{username}`, or none to give: {why}")
+                })?
+            }
         })
     }
 }
@@ -61,6 +67,16 @@ impl Secrets for Sources {
         known.insert(key, answer.clone());
         answer
     }
+}
+
+/// The command by which a system's keyring is asked: the desktop's on Linux by libsecret's program, with the
+/// attributes that keyring libraries give their entries.
+fn keyring(service: &str, username: &str) -> Vec<String> {
+    let words: &[&str] = match cfg!(target_os = "macos") {
+        true => &["security", "find-generic-password", "-w", "-s", service, "-a", username],
+        false => &["secret-tool", "lookup", "service", service, "username", username],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 fn read(path: &Path) -> Result<String, String> {

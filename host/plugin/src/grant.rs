@@ -43,6 +43,13 @@ pub enum Source {
     File(PathBuf),
     /// What this command prints, without a newline at its end: a program and its arguments.
     Command(Vec<String>),
+    /// What the user's keyring keeps under these.
+    Keyring {
+        /// For what it is.
+        service: String,
+        /// And for whom there.
+        username: String,
+    },
 }
 
 /// A call that may be made, and by which request.
@@ -311,7 +318,9 @@ impl Bindings {
 
 /// A text that says of no place where a secret is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`")]
+#[error(
+    "a secret comes from `env:NAME`, `file:PATH`, `keyring:SERVICE/USERNAME` or `command:PROGRAM ARGUMENTS`"
+)]
 pub struct NoSource;
 
 impl FromStr for Source {
@@ -329,9 +338,20 @@ impl FromStr for Source {
                 let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
                 if words.is_empty() { Err(NoSource) } else { Ok(Source::Command(words)) }
             }
+            ("keyring", entry) => match entry.split_once('/') {
+                Some((service, username)) if is_of_keyring(service) && is_of_keyring(username) => {
+                    Ok(Source::Keyring { service: service.to_owned(), username: username.to_owned() })
+                }
+                _ => Err(NoSource),
+            },
             _ => Err(NoSource),
         }
     }
+}
+
+/// Whether a keyring's program takes this for a name, and never for one of its own flags.
+fn is_of_keyring(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-') && !name.chars().any(|c| c.is_control() || c == '/')
 }
 
 impl fmt::Display for Source {
@@ -340,6 +360,7 @@ impl fmt::Display for Source {
             Source::Env(name) => write!(f, "env:{name}"),
             Source::File(path) => write!(f, "file:{}", path.display()),
             Source::Command(words) => write!(f, "command:{}", words.join(" ")),
+            Source::Keyring { service, username } => write!(f, "keyring:{service}/{username}"),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
+use mst_model::Kind;
+use mst_plugin::lock::is_own;
 use serde::Serialize;
 
 use crate::error::Failure;
@@ -18,7 +20,7 @@ pub(crate) struct RunnerArgs {
 
 #[derive(Debug, Subcommand)]
 enum RunnerCommand {
-    /// List the runners that mst has
+    /// List the runners that mst has, and those of the lock
     List(ListArgs),
     /// Make what a runner needs
     Setup(SetupArgs),
@@ -26,6 +28,8 @@ enum RunnerCommand {
 
 #[derive(Debug, Args)]
 struct ListArgs {
+    #[command(flatten)]
+    lock: super::plugin::LockArg,
     /// Print them as JSON
     #[arg(long)]
     json: bool,
@@ -87,16 +91,31 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
             max_shards: manifest.max_shards,
         });
     }
+    let lock = args.lock.open()?;
+    for pinned in lock.lock.plugins().filter(|pinned| pinned.id.kind() == Kind::Runner && !is_own(&pinned.id))
+    {
+        // One that can't be read is not there for a run either; which, and why, is said beside the list.
+        match plugins::read(&pinned.file(lock.dir())) {
+            Ok(file) => lines.push(Line {
+                id: pinned.id.to_string(),
+                description: file.manifest().description.clone(),
+                max_shards: file.manifest().max_shards,
+            }),
+            Err(failure) => {
+                show::aside(&format!("`{}` of the lock is left out: {}", pinned.id, failure.one_line()))
+            }
+        }
+    }
     if args.json {
         return show::json(&lines);
     }
     let text: String = lines
         .iter()
         .map(|Line { id, description, max_shards }| {
-            format!("{id:<20} up to {max_shards} shards; {description}\n")
+            format!("{id:<24} up to {max_shards} shards; {description}\n")
         })
         .collect();
-    show::result(&text)?;
+    show::result(&show::safe(&text))?;
     Ok(Exit::Done)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mst_model::audit::Decision;
+use mst_plugin::lock::is_own;
 use mst_plugin::{Access, Manifest, Request};
 use mst_report::Calls;
 use serde::Serialize;
@@ -144,7 +145,8 @@ fn of(manifest: &Manifest, used: &Requests, asked: &Requests, lock: &str) -> Tig
         tighter.keep.push(key);
     }
     tighter.never_asked = asked.keys().filter(|asked| !known.contains(*asked)).cloned().collect();
-    if !tighter.drop.is_empty() {
+    // What is built into mst has what it asks for, and no lock has a word on it.
+    if !tighter.drop.is_empty() && !is_own(&manifest.id) {
         let keys: Vec<String> = manifest
             .requests()
             .iter()
@@ -171,7 +173,8 @@ fn in_words(tighter: &Tighter) -> String {
     }
     match &tighter.command {
         Some(command) => text.push_str(&format!("\nthe run would have passed after\n  {command}\n")),
-        None => text.push_str("\nthe run used all that is granted\n"),
+        None if tighter.drop.is_empty() => text.push_str("\nthe run used all that is granted\n"),
+        None => text.push_str("\nit is built into mst: what it asks for can't be taken back\n"),
     }
     show::safe(&text)
 }

@@ -139,7 +139,9 @@ impl LockError {
             LockError::Format { newer: false, .. } | LockError::Toml(_) | LockError::Twice(_) => {
                 Some("`mst plugin add` writes it; bring back the one that was committed".to_owned())
             }
-            LockError::Field(error) => error.hint(),
+            LockError::Field(error) => error.hint().or_else(|| {
+                Some("`mst plugin add` writes it; bring back the one that was committed".to_owned())
+            }),
             _ => None,
         }
     }

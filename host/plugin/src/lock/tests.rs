@@ -249,15 +249,15 @@ fn what_is_no_lock() {
     ];
     insta::assert_snapshot!(all.join("\n"), @r"
     it is no TOML: TOML parse error at line 1, column 10 (`mst plugin add` writes it; bring back the one that was committed)
-    `schema` is missing
+    `schema` is missing (`mst plugin add` writes it; bring back the one that was committed)
     its format is `mst.lock/v2`, and this mst reads `mst.lock/v1` (upgrade mst)
     its format is `other`, and this mst reads `mst.lock/v1` (`mst plugin add` writes it; bring back the one that was committed)
-    `plugin[0].exec[0].granted` must be true or false, and is a number
-    `plugin[0].exec[0].granted` is missing
-    `plugin[0].exec` must be a list, and is a table
-    `plugin[0].secret[0].from` can't be `ACME_KEY`: a secret comes from `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`
-    `plugin[0].sha256` can't be `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b`: `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b` is no digest: it must be `sha256:` and 64 hex digits
-    `plugin[0].source`: a path has at least one character, and none that a reader would not see
+    `plugin[0].exec[0].granted` must be true or false, and is a number (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].exec[0].granted` is missing (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].exec` must be a list, and is a table (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].secret[0].from` can't be `ACME_KEY`: a secret comes from `env:NAME`, `file:PATH`, `keyring:SERVICE/USERNAME` or `command:PROGRAM ARGUMENTS` (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].sha256` can't be `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b`: `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b` is no digest: it must be `sha256:` and 64 hex digits (`mst plugin add` writes it; bring back the one that was committed)
+    `plugin[0].source`: a path has at least one character, and none that a reader would not see (`mst plugin add` writes it; bring back the one that was committed)
     `acme/runner/box` stands twice (`mst plugin add` writes it; bring back the one that was committed)
     it has 4194305 bytes; at most 4194304 are admitted
     ");

@@ -56,7 +56,7 @@ fn place(key: &Key, input: &mut dyn BufRead, output: &mut dyn Write) -> Result<O
     let question = match key.capability() {
         Capability::Dir => format!("where is {key}? a path, or nothing to leave it: "),
         _ => format!(
-            "where does {key} come from? env:NAME, file:PATH or command:PROGRAM ARGUMENTS, or nothing to leave it: "
+            "where does {key} come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: "
         ),
     };
     loop {

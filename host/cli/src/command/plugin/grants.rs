@@ -37,7 +37,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "KEY", num_args = 1..)]
     grant: Vec<Wanted>,
     /// Where a directory is, or where a secret comes from: dir:NAME=PATH, secret:NAME=env:VARIABLE,
-    /// secret:NAME=file:PATH, secret:NAME=command:PROGRAM ARGUMENTS
+    /// secret:NAME=file:PATH, secret:NAME=keyring:SERVICE/USERNAME, secret:NAME=command:PROGRAM ARGUMENTS
     #[arg(long, value_name = "KEY=VALUE")]
     bind: Vec<Binding>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct GrantArgs {
     #[arg(value_name = "KEY", required_unless_present = "bind")]
     keys: Vec<Key>,
     /// Where a directory is, or where a secret comes from: dir:NAME=PATH, secret:NAME=env:VARIABLE,
-    /// secret:NAME=file:PATH, secret:NAME=command:PROGRAM ARGUMENTS
+    /// secret:NAME=file:PATH, secret:NAME=keyring:SERVICE/USERNAME, secret:NAME=command:PROGRAM ARGUMENTS
     #[arg(long, value_name = "KEY=VALUE")]
     bind: Vec<Binding>,
     #[command(flatten)]
