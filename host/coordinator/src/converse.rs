@@ -193,10 +193,13 @@ impl Driver {
         let (began, mut heard) = (Instant::now(), Instant::now());
         // Since when a trial is overdue while there is more and more to read.
         let mut late: Option<Instant> = None;
+        // When it was last looked which tokens the worker has.
+        let mut locked = Duration::ZERO;
         loop {
             let (since, patience) =
                 if conversation.greeting() { (began, self.machine_time) } else { (heard, SILENCE) };
             let overdue = conversation.overdue_at().map(|at| began + at);
+            let locks_at = conversation.locks_at(locked);
             tokio::select! {
                 biased;
                 () = ways.over.cancelled() => {
@@ -222,11 +225,19 @@ impl Driver {
                 // Both come as often as it asks: one that never stops writing is answered too.
                 Some(tokens) = got(&mut getting) => {
                     getting = None;
-                    conversation.give(began.elapsed());
+                    let (tokens, now) = (tokens?, began.elapsed());
+                    let good_for = |token: &Token| token.expires_in_ms.map(Duration::from_millis);
+                    conversation.give(now, tokens.iter().map(|token| (token.name.clone(), good_for(token))));
                     let (written, is_written) = oneshot::channel();
                     before.written = Some(is_written);
-                    let message = FromCoordinator::Tokens { tokens: tokens? };
-                    ways.tell(Said { message, written: Some(written) });
+                    ways.tell(Said { message: FromCoordinator::Tokens { tokens }, written: Some(written) });
+                    // They are said before whatever starts by this.
+                    locked = now;
+                    seat.lock(conversation.locked(locked));
+                }
+                () = sleep_until(began + locks_at.unwrap_or_default()), if locks_at.is_some() => {
+                    locked = began.elapsed();
+                    seat.lock(conversation.locked(locked));
                 }
                 Some(of_trial) = at_the_door.recv() => match of_trial {
                     room::Told::Granted(trial) => {
@@ -273,7 +284,7 @@ impl Driver {
                                 let tokens = self.tokens(names, why, record.index, before.written.take(), soonest);
                                 getting = Some(Box::pin(tokens));
                             }
-                            Action::Ask(trial, needs) => seat.ask(trial, needs),
+                            Action::Ask(trial, lane) => seat.ask(trial, lane),
                             Action::Store(done, expected) => {
                                 seat.free(&done.trial);
                                 ways.keep(Announced { done, expected });

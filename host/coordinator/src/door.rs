@@ -1,6 +1,6 @@
 //! The door to the rooms of a run, at which every shard asks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
-use crate::room::{Limit, Needs, Rooms, Told};
+use crate::room::{Limit, Rooms, Told};
+use crate::shard::Lane;
 
 /// The door of a run.
 pub(crate) struct Door {
@@ -82,8 +83,13 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// A trial would start.
-    pub(crate) fn ask(&self, trial: TrialKey, needs: Needs) {
-        self.door.change(|inner| inner.rooms.ask(self.shard, trial, needs));
+    pub(crate) fn ask(&self, trial: TrialKey, Lane { needs, keys }: Lane) {
+        self.door.change(|inner| inner.rooms.ask(self.shard, trial, needs, keys));
+    }
+
+    /// The worker has not got these sets of tokens.
+    pub(crate) fn lock(&self, locked: BTreeSet<u16>) {
+        self.door.change(|inner| inner.rooms.lock(self.shard, locked));
     }
 
     /// A trial has ended, or does not start after all.

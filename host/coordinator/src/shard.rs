@@ -19,9 +19,8 @@ pub(crate) enum Action {
     Begin,
     /// Get these tokens for it.
     Tokens(BTreeSet<TokenId>, Need),
-    /// It asks leave for a trial, which needs this: [`grant`](Conversation::grant) it once there is
-    /// room.
-    Ask(TrialKey, Needs),
+    /// It asks leave for a trial of this lane: [`grant`](Conversation::grant) it once there is room.
+    Ask(TrialKey, Lane),
     /// Bring the trial's directory here, hold it to this, keep it.
     Store(TrialDone, Expected),
     /// Nothing.
@@ -112,7 +111,7 @@ pub(crate) struct PlannedClient {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
     pub(crate) needs: Needs,
-    keys: u16,
+    pub(crate) keys: u16,
 }
 
 impl PlannedClient {
@@ -148,8 +147,8 @@ pub(crate) struct Conversation {
     under_way: BTreeMap<TrialKey, Duration>,
     /// How many trials wait for leave, by their lanes.
     asked: BTreeMap<Lane, u32>,
-    /// Tokens that the worker was given at least once.
-    given: BTreeSet<TokenId>,
+    /// Tokens that the worker was given at least once, and until when each is good.
+    given: BTreeMap<TokenId, Option<Duration>>,
     /// What an open `need-tokens` asks for, and since when.
     needed: Option<(BTreeSet<TokenId>, Duration)>,
     ended: u64,
@@ -165,7 +164,7 @@ impl Conversation {
             trials,
             under_way: BTreeMap::new(),
             asked: BTreeMap::new(),
-            given: BTreeSet::new(),
+            given: BTreeMap::new(),
             needed: None,
             ended: 0,
             stopping: false,
@@ -268,14 +267,33 @@ impl Conversation {
         client.map_or(Lane::default(), |client| client.lane(of_case))
     }
 
-    /// What was needed is given. What is under way may have waited for it, and for no longer than it was
+    /// What was needed is given, and good for so long. What is under way may have waited for it, and for no longer than it was
     /// needed: who asks again and again puts off nothing else.
-    pub(crate) fn give(&mut self, now: Duration) {
-        let Some((names, asked)) = self.needed.take() else { return };
-        self.given.extend(names);
+    pub(crate) fn give(
+        &mut self,
+        now: Duration,
+        good_for: impl IntoIterator<Item = (TokenId, Option<Duration>)>,
+    ) {
+        let Some((_, asked)) = self.needed.take() else { return };
+        let until = |time: Duration| now.saturating_add(time);
+        self.given.extend(good_for.into_iter().map(|(name, time)| (name, time.map(until))));
         for since in self.under_way.values_mut() {
             *since += now.saturating_sub(asked.max(*since));
         }
+    }
+
+    /// The sets of tokens of which the worker has not got all, or not any more: what needs one would only
+    /// wait there for it, and hold its room.
+    pub(crate) fn locked(&self, now: Duration) -> BTreeSet<u16> {
+        let good =
+            |name: &TokenId| self.given.get(name).is_some_and(|until| until.is_none_or(|until| until > now));
+        let lacks = |client: &&PlannedClient| !client.tokens.iter().all(good);
+        self.terms.clients.values().filter(lacks).map(|client| client.keys).collect()
+    }
+
+    /// When the next token ends that is still good at `now`.
+    pub(crate) fn locks_at(&self, now: Duration) -> Option<Duration> {
+        self.given.values().flatten().copied().filter(|until| *until > now).min()
     }
 
     /// When the next trial is overdue, if its worker does not end it.
@@ -357,13 +375,12 @@ impl Conversation {
         if client.is_some_and(|client| client.uses != *uses) {
             return Err(Breach::WrongUses { trial });
         }
-        if client.is_some_and(|client| !client.tokens.is_subset(&self.given)) {
+        if client.is_some_and(|client| !client.tokens.iter().all(|name| self.given.contains_key(name))) {
             return Err(Breach::NoTokensYet { trial });
         }
         let (lane, concurrency) = (self.lane(&trial), self.terms.concurrency);
-        let needs = lane.needs.clone();
         // How many are under way is this side's to see to: the worker may not know yet of a grant.
-        let asked = self.asked.entry(lane).or_default();
+        let asked = self.asked.entry(lane.clone()).or_default();
         if *asked >= concurrency {
             return Err(Breach::TooMany { trial, concurrency });
         }
@@ -372,7 +389,7 @@ impl Conversation {
             *state = TrialState::Asked;
         }
         // The worker learns of a stop by `cancel`, which crosses its `acquire`.
-        Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial, needs) })
+        Ok(if self.stopping { Action::Nothing } else { Action::Ask(trial, lane) })
     }
 
     fn beat(&self, InFlight { trial, age_ms, deadline_ms }: InFlight) -> Result<(), Breach> {
@@ -524,6 +541,12 @@ mod tests {
             self.hear_at(SECOND, message)
         }
 
+        fn give_for_ever(&mut self, now: Duration) {
+            let names = self.needed.iter().flat_map(|(names, _)| names.clone());
+            let tokens: Vec<_> = names.map(|name| (name, None)).collect();
+            self.give(now, tokens);
+        }
+
         fn hear_at(&mut self, now: Duration, message: FromWorker) -> Result<Action, Breach> {
             self.on(now, Numbered { seq: self.seq + 1, message })
         }
@@ -540,7 +563,7 @@ mod tests {
             let action = conversation.hear(message)?;
             match &action {
                 Action::Ask(trial, _) if grants => assert!(conversation.grant(SECOND, trial)),
-                Action::Tokens(..) => conversation.give(SECOND),
+                Action::Tokens(..) => conversation.give_for_ever(SECOND),
                 _ => {}
             }
             Ok(action)
@@ -574,7 +597,7 @@ mod tests {
             Ok(vec![
                 Action::Begin,
                 Action::Tokens(names, Need::Start),
-                Action::Ask(key(1), Needs::default()),
+                Action::Ask(key(1), Lane::default()),
                 Action::Nothing,
                 Action::Store(done(1), expected),
                 Action::End { clean: false },
@@ -660,9 +683,29 @@ mod tests {
         let mut half = conversation(&["a", "b"]);
         half.hear(hello()).expect("greets");
         half.hear(need(&["a"])).expect("asks");
-        half.give(SECOND);
+        half.give_for_ever(SECOND);
         let breach = half.hear(acquire(0)).expect_err("not yet");
         assert_eq!(breach.to_string(), "`acquire` came for case v #0 before its tokens were given");
+    }
+
+    #[test]
+    fn what_needs_a_token_that_has_ended_is_locked_until_there_is_another() {
+        let mut conversation = conversation(&["a", "b"]);
+        conversation.hear(hello()).expect("greets");
+        assert_eq!(conversation.locked(SECOND), [0].into());
+        let name = |name: &str| name.parse().expect("a name");
+        for (now, then) in [(1, 60), (50, 90)] {
+            conversation.hear(need(&["a", "b"])).expect("asks");
+            let tokens = [(name("a"), Some((then - now) * SECOND)), (name("b"), None)];
+            conversation.give(now * SECOND, tokens);
+            assert_eq!(conversation.locked(now * SECOND), [].into());
+            assert_eq!(conversation.locks_at(now * SECOND), Some(then * SECOND));
+        }
+        assert_eq!(conversation.locked(89 * SECOND), [].into());
+        assert_eq!(
+            (conversation.locked(90 * SECOND), conversation.locks_at(90 * SECOND)),
+            ([0].into(), None)
+        );
     }
 
     #[test]
@@ -671,7 +714,7 @@ mod tests {
         for message in [hello(), need(&["a"])] {
             conversation.hear(message).expect("may be said");
         }
-        conversation.give(SECOND);
+        conversation.give_for_ever(SECOND);
         conversation.hear(acquire(0)).expect("asks");
         assert_eq!(conversation.overdue_at(), None, "what waits for room is not late");
         assert!(conversation.grant(100 * SECOND, &key(0)));
@@ -682,7 +725,7 @@ mod tests {
         // It may wait for a token that ran out, and has so much longer.
         conversation.hear_at(150 * SECOND, need(&["a"])).expect("asks");
         assert_eq!((conversation.overdue_at(), conversation.overdue(999 * SECOND)), (None, None));
-        conversation.give(200 * SECOND);
+        conversation.give_for_ever(200 * SECOND);
         assert_eq!(conversation.overdue_at(), Some(220 * SECOND));
         conversation.hear(FromWorker::Trial(done(0))).expect("ends");
         assert_eq!((conversation.overdue_at(), conversation.in_flight()), (None, 0));
@@ -694,19 +737,19 @@ mod tests {
         for message in [hello(), need(&["a"])] {
             conversation.hear(message).expect("may be said");
         }
-        conversation.give(SECOND);
+        conversation.give_for_ever(SECOND);
         conversation.hear(acquire(0)).expect("asks");
         assert!(conversation.grant(10 * SECOND, &key(0)));
         for at in 2..8 {
             conversation.hear_at(at * 10 * SECOND, need(&["a"])).expect("asks");
-            conversation.give(at * 10 * SECOND + SECOND);
+            conversation.give_for_ever(at * 10 * SECOND + SECOND);
         }
         assert_eq!(conversation.overdue_at(), Some(86 * SECOND), "six seconds later than without");
         // One that was let start meanwhile waits from then on.
         conversation.hear(acquire(1)).expect("asks");
         conversation.hear_at(80 * SECOND, need(&["a"])).expect("asks");
         assert!(conversation.grant(85 * SECOND, &key(1)));
-        conversation.give(90 * SECOND);
+        conversation.give_for_ever(90 * SECOND);
         conversation.hear(FromWorker::Trial(done(0))).expect("ends");
         assert_eq!(conversation.overdue_at(), Some(160 * SECOND));
     }
@@ -757,7 +800,7 @@ mod tests {
                         continue;
                     }
                     _ => {
-                        conversation.give(SECOND);
+                        conversation.give_for_ever(SECOND);
                         given |= open;
                         open = false;
                         continue;

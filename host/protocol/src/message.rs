@@ -175,8 +175,8 @@ pub enum FromCoordinator {
         /// Which.
         trial: TrialKey,
     },
-    /// This trial waits for room that others hold. It takes none of the worker's places meanwhile, which
-    /// may ask for others.
+    /// This trial waits for room that others hold, or for tokens. It takes none of the worker's places
+    /// meanwhile, which may ask for others.
     Waits {
         /// Which.
         trial: TrialKey,

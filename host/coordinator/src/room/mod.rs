@@ -7,9 +7,9 @@
 //! keeps none, for it could not use it: what needs only those does not wait for it.
 //!
 //! Nor does it keep a place of its own worker's, which does other trials meanwhile; and while its
-//! worker has no place for it, it keeps none in the pools.
+//! worker has no place for it, or no tokens, it keeps none in the pools.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ struct Pool {
 struct Waiting {
     trial: TrialKey,
     needs: Needs,
+    /// Which set of tokens it needs.
+    keys: u16,
     /// Whether its worker was told that it waits for others.
     told: bool,
 }
@@ -52,6 +54,8 @@ struct Waiting {
 struct Worker {
     /// How many more trials it could do.
     places: u32,
+    /// The sets of tokens that it has not got: what needs one of them does not start.
+    locked: BTreeSet<u16>,
     /// Its trials that wait, by their tickets.
     waiting: BTreeMap<u64, Waiting>,
 }
@@ -61,8 +65,7 @@ struct Worker {
 pub(crate) enum Told {
     /// It may start, and holds its room from here on.
     Granted(TrialKey),
-    /// It waits for what others hold, and its worker has a place that it does not need meanwhile. Said
-    /// once of a trial.
+    /// It has to wait, and its worker has a place that it does not need meanwhile. Said once of a trial.
     Waits(TrialKey),
 }
 
@@ -74,7 +77,7 @@ type Queues = BTreeMap<Needs, BTreeMap<u64, u32>>;
 pub(crate) struct Rooms {
     pools: Vec<Pool>,
     workers: HashMap<u32, Worker>,
-    /// The trials that wait and whose workers have a place. Of those who need the same, one comes after
+    /// The trials that wait and whose workers have a place and the tokens. Of those who need the same, one comes after
     /// the other.
     queues: Queues,
     /// Trials that came into a queue and whose shard may have to be told that they wait.
@@ -119,19 +122,44 @@ impl Rooms {
 
     /// A shard begins to ask; its worker does so many trials at a time.
     pub(crate) fn enter(&mut self, shard: u32, places: u32) {
-        self.workers.insert(shard, Worker { places, waiting: BTreeMap::new() });
+        self.workers.insert(shard, Worker { places, locked: BTreeSet::new(), waiting: BTreeMap::new() });
     }
 
     /// A trial would start. Each asks once; one of a shard that does not ask any more is passed over.
-    pub(crate) fn ask(&mut self, shard: u32, trial: TrialKey, needs: Needs) {
+    pub(crate) fn ask(&mut self, shard: u32, trial: TrialKey, needs: Needs, keys: u16) {
         let Some(worker) = self.workers.get_mut(&shard) else { return };
         self.tickets += 1;
-        let ticket = self.tickets;
+        worker.waiting.insert(self.tickets, Waiting { trial, needs, keys, told: false });
         if worker.places > 0 {
-            self.queues.entry(needs.clone()).or_default().insert(ticket, shard);
-            self.fresh.push((shard, ticket));
+            self.line_up(shard, self.tickets);
         }
-        worker.waiting.insert(ticket, Waiting { trial, needs, told: false });
+    }
+
+    /// A shard's worker has not got these sets of tokens, and all others.
+    pub(crate) fn lock(&mut self, shard: u32, locked: BTreeSet<u16>) {
+        let Some(worker) = self.workers.get_mut(&shard).filter(|worker| worker.locked != locked) else {
+            return;
+        };
+        if worker.places == 0 {
+            worker.locked = locked;
+            return;
+        }
+        out_of(&mut self.queues, worker);
+        worker.locked = locked;
+        self.line_up(shard, 0);
+    }
+
+    /// Puts what waits of a worker's, from a ticket on, into the queues.
+    fn line_up(&mut self, shard: u32, from: u64) {
+        let Some(worker) = self.workers.get(&shard) else { return };
+        for (ticket, waiting) in worker.waiting.range(from..) {
+            if !worker.locked.contains(&waiting.keys) {
+                self.queues.entry(waiting.needs.clone()).or_default().insert(*ticket, shard);
+            }
+            if !waiting.told {
+                self.fresh.push((shard, *ticket));
+            }
+        }
     }
 
     /// A trial has ended, or does not start after all. A second time changes nothing.
@@ -141,14 +169,8 @@ impl Rooms {
         self.give_back(&needs);
         let Some(worker) = self.workers.get_mut(&shard) else { return };
         worker.places += 1;
-        if worker.places > 1 {
-            return;
-        }
-        for (ticket, waiting) in &worker.waiting {
-            self.queues.entry(waiting.needs.clone()).or_default().insert(*ticket, shard);
-            if !waiting.told {
-                self.fresh.push((shard, *ticket));
-            }
+        if worker.places == 1 {
+            self.line_up(shard, 0);
         }
     }
 

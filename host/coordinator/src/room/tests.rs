@@ -44,7 +44,7 @@ fn granted(rooms: &mut Rooms, now: u32) -> Vec<(u32, u32)> {
 fn who_asked_first_goes_first() {
     let mut rooms = open([at_a_time(2)]);
     for (shard, trial) in [(0, 0), (1, 0), (2, 0), (0, 1)] {
-        rooms.ask(shard, key(trial), needs(&[0]));
+        rooms.ask(shard, key(trial), needs(&[0]), 0);
     }
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (1, 0)]);
     rooms.free(1, &key(0));
@@ -59,11 +59,11 @@ fn who_asked_first_goes_first() {
 #[test]
 fn what_needs_much_comes_to_its_turn_and_what_needs_nothing_does_not_wait() {
     let mut rooms = open([at_a_time(1), at_a_time(1)]);
-    rooms.ask(0, key(0), needs(&[1]));
-    rooms.ask(1, key(0), needs(&[0, 1]));
+    rooms.ask(0, key(0), needs(&[1]), 0);
+    rooms.ask(1, key(0), needs(&[0, 1]), 0);
     // It could start, but the one before it would never find both free.
-    rooms.ask(2, key(0), needs(&[0]));
-    rooms.ask(3, key(0), needs(&[]));
+    rooms.ask(2, key(0), needs(&[0]), 0);
+    rooms.ask(3, key(0), needs(&[]), 0);
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (3, 0)]);
     rooms.free(0, &key(0));
     assert_eq!(granted(&mut rooms, 0), [(1, 0)]);
@@ -75,7 +75,7 @@ fn what_needs_much_comes_to_its_turn_and_what_needs_nothing_does_not_wait() {
 fn starts_are_counted_over_any_minute() {
     let mut rooms = open([Limit { concurrency: None, starts_per_minute: Some(2) }]);
     for trial in 0..4 {
-        rooms.ask(0, key(trial), needs(&[0]));
+        rooms.ask(0, key(trial), needs(&[0]), 0);
     }
     assert_eq!(granted(&mut rooms, 10), [(0, 0), (0, 1)]);
     rooms.leave(7, |_| false);
@@ -88,14 +88,14 @@ fn starts_are_counted_over_any_minute() {
 fn nobody_waits_for_one_who_waits_for_something_else() {
     // A graphics card that is held for an hour, and a provider.
     let mut rooms = open([at_a_time(1), at_a_time(1)]);
-    rooms.ask(0, key(0), needs(&[0]));
-    rooms.ask(1, key(0), needs(&[0, 1]));
-    rooms.ask(2, key(0), needs(&[1]));
+    rooms.ask(0, key(0), needs(&[0]), 0);
+    rooms.ask(1, key(0), needs(&[0, 1]), 0);
+    rooms.ask(2, key(0), needs(&[1]), 0);
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (2, 0)]);
     // It lacks the provider alone, and is the next who gets it.
     rooms.free(0, &key(0));
-    rooms.ask(3, key(0), needs(&[1]));
-    rooms.ask(3, key(1), needs(&[0]));
+    rooms.ask(3, key(0), needs(&[1]), 0);
+    rooms.ask(3, key(1), needs(&[0]), 0);
     assert_eq!(granted(&mut rooms, 1), []);
     rooms.free(2, &key(0));
     assert_eq!(granted(&mut rooms, 2), [(1, 0)]);
@@ -105,12 +105,12 @@ fn nobody_waits_for_one_who_waits_for_something_else() {
 fn a_start_that_is_forgotten_lets_in_who_needs_nothing_else() {
     let starts = Limit { concurrency: None, starts_per_minute: Some(2) };
     let mut rooms = open([starts, at_a_time(1)]);
-    rooms.ask(0, key(0), needs(&[1]));
-    rooms.ask(0, key(1), needs(&[0]));
+    rooms.ask(0, key(0), needs(&[1]), 0);
+    rooms.ask(0, key(1), needs(&[0]), 0);
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (0, 1)]);
     // It keeps the second start of the minute, and may not have it before the other pool is free.
-    rooms.ask(1, key(0), needs(&[0, 1]));
-    rooms.ask(2, key(0), needs(&[0]));
+    rooms.ask(1, key(0), needs(&[0, 1]), 0);
+    rooms.ask(2, key(0), needs(&[0]), 0);
     assert_eq!((granted(&mut rooms, 1), rooms.opens_at()), (vec![], Some(60 * SECOND)));
     assert_eq!(granted(&mut rooms, 60), [(2, 0)]);
 }
@@ -119,21 +119,21 @@ fn a_start_that_is_forgotten_lets_in_who_needs_nothing_else() {
 fn who_waits_for_others_leaves_its_workers_place_to_the_next() {
     let mut rooms = Rooms::new([at_a_time(1)]);
     (0..2).for_each(|shard| rooms.enter(shard, 1));
-    rooms.ask(0, key(0), needs(&[0]));
-    rooms.ask(1, key(0), needs(&[0]));
+    rooms.ask(0, key(0), needs(&[0]), 0);
+    rooms.ask(1, key(0), needs(&[0]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(0, 0)], vec![(1, 0)]]);
-    rooms.ask(1, key(1), needs(&[]));
+    rooms.ask(1, key(1), needs(&[]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 1)], vec![]]);
     // What it waited for is free, and its worker is busy; it is the first as soon as it is not.
     rooms.free(0, &key(0));
-    rooms.ask(1, key(2), needs(&[]));
+    rooms.ask(1, key(2), needs(&[]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![], vec![]]);
     rooms.free(1, &key(1));
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 0)], vec![]]);
     // Meanwhile nobody waits for it.
-    rooms.ask(1, key(3), needs(&[0]));
+    rooms.ask(1, key(3), needs(&[0]), 0);
     rooms.free(1, &key(0));
-    rooms.ask(0, key(1), needs(&[0]));
+    rooms.ask(0, key(1), needs(&[0]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 2), (0, 1)], vec![]]);
     rooms.free(1, &key(2));
     assert_eq!(settled(&mut rooms, SECOND), [vec![], vec![(1, 3)]]);
@@ -151,6 +151,8 @@ struct Seen {
     starts: Vec<(Duration, Needs)>,
     /// Those that were told to wait.
     told: BTreeSet<(u32, u32)>,
+    /// The sets of tokens that shards lack.
+    locked: BTreeSet<(u32, u16)>,
 }
 
 impl Seen {
@@ -159,6 +161,7 @@ impl Seen {
         for who in granted {
             assert!(self.asked.contains_key(&who) && !self.done.contains(&who), "nobody asked");
             assert!(self.holds.insert(who), "granted twice");
+            assert!(!self.is_locked(&who), "{who:?} starts without its tokens");
             self.starts.push((now, self.asked[&who].clone()));
         }
         for (at, limit) in limits.iter().enumerate() {
@@ -178,6 +181,21 @@ impl Seen {
         let just_before = rooms.opens_at().map_or(now + 10 * MINUTE, |at| at - Duration::from_nanos(1));
         let [early, _] = settled(&mut rooms.clone(), just_before);
         assert!(early.is_empty(), "{early:?} may start before {:?}", rooms.opens_at());
+    }
+
+    /// Of each shard's trials every other needs the one set of tokens, the rest the other.
+    fn keys(who: &(u32, u32)) -> u16 {
+        (who.1 % 2) as u16
+    }
+
+    fn is_locked(&self, who: &(u32, u32)) -> bool {
+        self.locked.contains(&(who.0, Seen::keys(who)))
+    }
+
+    fn lock(&mut self, rooms: &mut Rooms, shard: u32, keys: BTreeSet<u16>) {
+        self.locked.retain(|(of, _)| *of != shard);
+        self.locked.extend(keys.iter().map(|keys| (shard, *keys)));
+        rooms.lock(shard, keys);
     }
 
     fn has_place(&self, shard: u32) -> bool {
@@ -202,6 +220,9 @@ impl Seen {
         let mut kept = vec![0; limits.len()];
         for who in self.order.iter().filter(waits).filter(|who| self.has_place(who.0)) {
             assert!(self.told.contains(who), "{who:?} was not told");
+            if self.is_locked(who) {
+                continue;
+            }
             let needs = &self.asked[who];
             let lacks = needs.iter().any(|pool| free(pool) <= kept[usize::from(*pool)]);
             assert!(lacks, "{who:?} waits, and there is room");
@@ -211,7 +232,7 @@ impl Seen {
     }
 
     fn ask(&mut self, rooms: &mut Rooms, who: (u32, u32), needs: Needs) {
-        rooms.ask(who.0, key(who.1), needs.clone());
+        rooms.ask(who.0, key(who.1), needs.clone(), Seen::keys(&who));
         self.asked.insert(who, needs);
         self.order.push(who);
     }
@@ -230,6 +251,9 @@ impl Seen {
 
     /// Everything that waits comes to its turn.
     fn drain(mut self, rooms: &mut Rooms, limits: &[Limit], mut now: Duration) {
+        for shard in rooms.workers.keys().copied().collect::<Vec<_>>() {
+            self.lock(rooms, shard, BTreeSet::new());
+        }
         for _ in 0..10_000 {
             self.settle(rooms, limits, now);
             if let Some(who) = self.holds.first().copied() {
@@ -259,7 +283,7 @@ proptest! {
     fn limits_hold_at_any_moment_and_everybody_comes_to_their_turn(
         limits in prop::collection::vec(limit(), 3),
         places in 1u32..4,
-        script in prop::collection::vec((0u8..8, 0u32..4, prop::collection::btree_set(0u16..3, 0..4)), 0..60),
+        script in prop::collection::vec((0u8..9, 0u32..4, prop::collection::btree_set(0u16..3, 0..4)), 0..60),
     ) {
         let mut rooms = Rooms::new(limits.clone());
         (0..4).for_each(|shard| rooms.enter(shard, places));
@@ -280,6 +304,8 @@ proptest! {
                     }
                 }
                 6 => now += (7 * (shard + 1)) * SECOND,
+                7 if gone.contains(&shard) => {}
+                7 => seen.lock(&mut rooms, shard, pools),
                 _ => {
                     gone.insert(shard);
                     seen.leave(&mut rooms, shard);
@@ -296,7 +322,7 @@ proptest! {
         let mut rooms = open([at_a_time(limit)]);
         let mut next = vec![0; shards as usize];
         let mut asks = |rooms: &mut Rooms, shard: u32| {
-            rooms.ask(shard, key(next[shard as usize]), needs(&[0]));
+            rooms.ask(shard, key(next[shard as usize]), needs(&[0]), 0);
             next[shard as usize] += 1;
         };
         (0..shards).for_each(|shard| (0..at_once).for_each(|_| asks(&mut rooms, shard)));
