@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use crate::bench::{Bench, paused};
 use crate::crew::Shard;
 use crate::pipe::{Break, Gag};
-use crate::run::{Bench, How, paused};
+use crate::run::How;
 use crate::worker::{Lie, Script};
 
 /// Six trials on one shard, of which `kept` are kept, and the words of its ending.

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
+use crate::copy::copy;
 use crate::crew::{Fetch, Machine as Fault, Shard, begin};
 use crate::pipe::Heard;
-use crate::transcript::copy;
 
 /// A provider of machines.
 #[derive(Clone)]

@@ -6,8 +6,9 @@ use mst_coordinator::Event;
 use mst_model::run::ShardEnding;
 use serde_json::json;
 
+use crate::bench::{Bench, paused};
 use crate::crew::{Fetch, Machine, Shard};
-use crate::run::{Bench, How, paused};
+use crate::run::How;
 use crate::worker::{Lie, Script};
 
 /// Two shards of trials of twelve seconds, one at a time.

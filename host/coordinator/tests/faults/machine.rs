@@ -6,8 +6,9 @@ use mst_coordinator::machines::Keep;
 use mst_model::ledger::MachineStatus;
 use mst_model::run::ShardEnding;
 
+use crate::bench::{Bench, paused};
 use crate::crew::{Breaks, Fetch, Machine, Shard};
-use crate::run::{Bench, How, Seen, paused};
+use crate::run::{How, Seen};
 
 /// Collects a run of one shard on a machine, and then again on one that is well.
 fn collected(shard: Shard, how: How, check: impl FnOnce(Seen)) {

@@ -12,7 +12,7 @@ use mst_model::bundle::{Bundle, CaseWork};
 use mst_store::RunDir;
 use tokio::sync::mpsc;
 
-use crate::run::{Bench, paused};
+use crate::bench::{Bench, paused};
 
 /// A runner that only looks at what it is given.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A run that is collected, and what must hold however that went.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,16 +10,14 @@ use mst_coordinator::plan::shard_of;
 use mst_coordinator::vault::Vault;
 use mst_coordinator::whole::OnShards;
 use mst_coordinator::{Collected, Event, Events, Notes, Options, Runner, Stop};
-use mst_model::eval::Eval;
 use mst_model::ledger::{MachineState, MachineStatus};
-use mst_model::run::{Collect, Identity, RunRecord, RunnerUse, ShardEnding};
+use mst_model::run::{Collect, RunRecord, ShardEnding};
 use mst_model::{Digest, TrialKey};
-use mst_store::{RunDir, RunWriter, StoreError};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use crate::bench::Bench;
 use crate::cloud::Cloud;
 use crate::crew::{Fetch, Shard, Who};
 use crate::pipe::{Break, Heard};
@@ -106,13 +104,6 @@ impl Seen {
     }
 }
 
-/// A run on a disk.
-pub(crate) struct Bench {
-    root: TempDir,
-    path: PathBuf,
-    record: RunRecord,
-}
-
 impl Bench {
     /// A run of so many cases, each asked so often, in so many shards.
     pub(crate) fn new(cases: usize, trials: u32, shards: u32) -> Bench {
@@ -121,92 +112,12 @@ impl Bench {
 
     /// The same, of an eval with more in it.
     pub(crate) fn of(cases: usize, trials: u32, shards: u32, more: &serde_json::Value) -> Bench {
-        // Syncs are half of what a run costs, and nobody cuts the power here.
-        let fast = Path::new("/dev/shm");
-        let root = if fast.is_dir() { tempfile::tempdir_in(fast) } else { tempfile::tempdir() };
-        let root = root.expect("made");
-        let id: mst_model::RunId = "20261130-015240-k3f9".parse().expect("a run's name");
-        let run = RunDir::create(root.path(), &id).expect("creates");
-        let mut writer = run.write_cases().expect("begins");
-        for case in 0..cases {
-            let case = json!({"id": format!("case-{case}"), "prompt": [{"role": "user", "content": "why?"}]});
-            writer.push(&serde_json::from_value(case).expect("a case")).expect("adds");
-        }
-        let set = writer.finish().expect("finishes");
-        let mut eval = json!({
-            "dataset": {"plugin": "mst/dataset/jsonl"},
-            "judges": [{"plugin": "mst/judge/text"}],
-            "client": {"kind": "echo"},
-            "variants": [{"id": "a"}],
-            "trials": trials,
-            "deadlines": {"machine": "20s"},
-        });
-        for (key, value) in more.as_object().expect("an object") {
-            eval[key] = value.clone();
-        }
-        let eval = Eval::read(&eval).expect("an eval");
-        let record = RunRecord {
-            schema: RunRecord::SCHEMA.to_owned(),
-            id,
-            created_at: "2026-11-30T01:52:40Z".parse().expect("a time"),
-            mst: semver::Version::new(0, 1, 0),
-            eval_file: None,
-            plugins: Vec::new(),
-            identity: Identity::new(&eval, &set, &[]).expect("an identity"),
-            trials: set.count * u64::from(trials),
-            cases: set,
-            eval,
-            runner: RunnerUse { id: "test".to_owned(), options: BTreeMap::new(), shards },
-            policy: Default::default(),
-            shards: Vec::new(),
-            collect: Collect::Running,
-        };
-        run.write_record(&record).expect("writes");
-        let path = run.path().to_owned();
-        Bench { root, path, record }
-    }
-
-    /// The run, to be written to. Nobody else writes; but a process that another test starts holds the
-    /// lock too, from its fork to its exec.
-    fn open_write(&self) -> RunWriter {
-        for _ in 0..200 {
-            match RunDir::open_write(&self.path) {
-                Err(StoreError::Locked { .. }) => std::thread::sleep(Duration::from_millis(10)),
-                opened => return opened.expect("opens"),
-            }
-        }
-        panic!("somebody else writes");
-    }
-
-    /// All of it.
-    pub(crate) fn root(&self) -> &Path {
-        self.root.path()
+        let case = |at| json!({"id": format!("case-{at}"), "prompt": [{"role": "user", "content": "why?"}]});
+        Bench::with((0..cases).map(case), trials, shards, more)
     }
 
     pub(crate) fn record(&self) -> &RunRecord {
         &self.record
-    }
-
-    pub(crate) fn dir(&self) -> RunDir {
-        RunDir::open_read(&self.path).expect("opens")
-    }
-
-    pub(crate) fn planned(&self) -> BTreeSet<TrialKey> {
-        self.dir().trials(&self.record.eval).expect("reads").collect::<Result<_, _>>().expect("reads")
-    }
-
-    /// What lies in the run, every byte of it checked.
-    pub(crate) fn stored(&self) -> BTreeMap<TrialKey, Digest> {
-        let run = self.dir();
-        let mut stored = BTreeMap::new();
-        for key in self.planned() {
-            if run.has_trial(&key).expect("reads") {
-                let (transcript, digest) = run.verify_trial(&key).expect("is whole");
-                assert_eq!(transcript.run, self.record.id);
-                stored.insert(key, digest);
-            }
-        }
-        stored
     }
 
     /// Collects the run with these shards, and holds the outcome to what must hold of any.
@@ -217,9 +128,9 @@ impl Bench {
         let run = Arc::new(self.open_write());
         let shards: Vec<(Shard, Heard)> = shards.into_iter().map(|shard| (shard, Heard::default())).collect();
         assert_eq!(shards.len() as u32, self.record.runner.shards);
-        let executable = self.root.path().join("mst");
+        let executable = self.root().join("mst");
         std::fs::write(&executable, "an executable").expect("writes");
-        let cloud = Cloud::new(self.root.path().join("machines"), self.path.clone(), shards.clone());
+        let cloud = Cloud::new(self.root().join("machines"), self.path.clone(), shards.clone());
         let inner: Arc<dyn Runner> = match how.machines {
             None => Arc::new(Here(shards.clone())),
             Some(keep) if how.whole => Arc::new(OnShards::new(
@@ -474,14 +385,4 @@ fn trials_in(bytes: &[u8]) -> Vec<(TrialKey, Digest)> {
         }
     }
     trials
-}
-
-/// Runs a test on a clock that stands still while anything is done.
-pub(crate) fn paused(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("builds")
-        .block_on(test);
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use mst_coordinator::machines::Keep;
 use serde_json::json;
 
+use crate::bench::{Bench, paused};
 use crate::chance::Chance;
 use crate::crew::{Breaks, Fetch, Machine, Shard};
 use crate::pipe::{Break, Gag};
-use crate::run::{Bench, How, paused};
+use crate::run::How;
 use crate::worker::{Lie, Script};
 
 const SEEDS: u64 = 400;

@@ -12,9 +12,9 @@ use mst_model::run::ShardEnding;
 use tokio_util::sync::CancellationToken;
 
 use crate::cloud::meet;
+use crate::copy::copy;
 use crate::crew::{Breaks, Fetch, Shard, begin};
 use crate::pipe::Heard;
-use crate::transcript::copy;
 
 /// Starts workers here, as `local` does.
 pub(crate) struct Here(pub(crate) Vec<(Shard, Heard)>);

@@ -7,8 +7,9 @@ use mst_coordinator::machines::Keep;
 use mst_model::ledger::MachineStatus;
 use mst_model::run::ShardEnding;
 
+use crate::bench::{Bench, paused};
 use crate::crew::{Fetch, Shard};
-use crate::run::{Bench, How, paused};
+use crate::run::How;
 use crate::worker::{Lie, Script};
 
 fn secs(secs: u64) -> Duration {

@@ -12,9 +12,10 @@ use mst_model::tokens::OnFailure;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::bench::{Bench, paused};
 use crate::crew::Shard;
 use crate::pipe::Gag;
-use crate::run::{Bench, How, Seen, paused};
+use crate::run::{How, Seen};
 use crate::worker::{Lie, Script};
 
 /// Gives values that say when they end, in milliseconds since the beginning.
@@ -143,6 +144,30 @@ fn a_shard_whose_token_has_ended_starts_nothing_more() {
             seen.troubles().iter().any(|what| what.contains("the bank is closed; its source is asked again"))
         );
         assert_eq!(tokens_below(bench.root()), [""; 0].map(PathBuf::from));
+    });
+}
+
+#[test]
+fn what_waits_for_a_token_that_has_ended_holds_no_room() {
+    paused(async {
+        let more = json!({
+            "variants": [
+                {"id": "a", "client": {"kind": "echo", "tokens": ["gateway"], "providers": ["models"]}},
+                {"id": "b", "client": {"kind": "echo", "providers": ["models"]}},
+            ],
+            "tokens": {"gateway": {"env": "NOBODY_READS_THIS"}},
+            "limits": {"providers": {"models": {"concurrency": 1, "starts_per_minute": 1}}},
+        });
+        let bench = Bench::of(20, 1, 1, &more);
+        let (source, _) = source(1, OnFailure::Wait);
+        let waits = How { finish: Some(Duration::from_secs(3600)), ..how(source) };
+        let seen = bench.collect(vec![Shard::real()], waits).await;
+        let of = |variant: &str| {
+            let stored = bench.stored();
+            stored.keys().filter(|trial| trial.variant.as_str() == variant).count()
+        };
+        assert!((1..=5).contains(&of("a")), "{} were done while there was a token", of("a"));
+        assert_eq!(of("b"), 20, "{:?}", seen.took);
     });
 }
 

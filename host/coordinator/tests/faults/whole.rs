@@ -5,8 +5,9 @@ use std::time::Duration;
 use mst_model::ledger::MachineStatus;
 use mst_model::run::ShardEnding;
 
+use crate::bench::{Bench, paused};
 use crate::crew::{Fetch, Machine, Shard};
-use crate::run::{Bench, How, Seen, paused};
+use crate::run::{How, Seen};
 
 fn collected(shard: Shard, how: How, check: impl FnOnce(Seen)) {
     paused(async {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use mst_model::run::ShardEnding;
 
+use crate::bench::{Bench, paused};
 use crate::crew::Shard;
 use crate::pipe::{Break, Gag};
-use crate::run::{Bench, How, paused};
+use crate::run::How;
 
 #[test]
 fn it_does_everything_where_nothing_breaks() {

@@ -1,6 +1,4 @@
-//! What a scripted worker leaves of a trial.
-
-use std::path::Path;
+//! What a simulated worker leaves of a trial.
 
 use mst_model::outcome::Outcome;
 use mst_model::transcript::{Captured, ClientInfo, Spent, Transcript};
@@ -41,20 +39,4 @@ pub(crate) fn leave(
         omitted: Vec::new(),
     };
     stage.commit(&transcript).expect("commits")
-}
-
-/// Copies what lies in `from`; where `torn`, the last of each file is not there.
-pub(crate) fn copy(from: &Path, to: &Path, torn: bool) -> std::io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target, torn)?;
-        } else {
-            let bytes = std::fs::read(entry.path())?;
-            std::fs::write(target, &bytes[..bytes.len() - usize::from(torn && !bytes.is_empty())])?;
-        }
-    }
-    Ok(())
 }
