@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{Fault, Ground, Play, play};
+use super::stage::{Fault, Ground, Line, Play, play};
 use super::{kill, seeds};
 use crate::support::wasm::{manifest, with_manifest};
 use crate::support::{Chance, Eval, Space, example, need, processes_with};
@@ -17,13 +17,40 @@ use crate::support::{Chance, Eval, Space, example, need, processes_with};
 /// How many seeds take about as long as the rest of these tests.
 const SEEDS: u64 = 40;
 
-/// Makes the machine, and then fails as often as there are files for it.
-const CREATE: &str = r#"mkdir -m 700 -- "$1" "$1/run-$2" || exit
+/// Makes the machine, and then fails, or does not end in time, as often as there are files for it.
+const CREATE: &str = r#"for fault in "$3"/hang-*; do rm -- "$fault" 2>/dev/null && exec sleep 60; done
+mkdir -m 700 -- "$1" "$1/run-$2" || exit
 for fault in "$3"/create-*; do rm -- "$fault" 2>/dev/null && { echo "it is there and not well" >&2; exit 1; }; done
 exit 0"#;
 
 const DESTROY: &str = r#"for fault in "$2"/destroy-*; do rm -- "$fault" 2>/dev/null && { echo "it is protected" >&2; exit 1; }; done
 chmod -R u+rwx -- "$1" 2>/dev/null; exec rm -rf -- "$1""#;
+
+/// Copies, or the halves of some files as often as there are files for it.
+const COPY_FROM: &str = r#"for fault in "$3"/copy-*; do rm -- "$fault" 2>/dev/null && {
+  for file in "$1"/*; do [ ! -f "$file" ] || head -c 100 -- "$file" > "$2/${file##*/}"; done
+  echo "connection reset" >&2; exit 1; }
+done
+exec cp -a -- "$1/." "$2""#;
+
+/// The way from a worker to mst, a line at a time. Of each file that is there something befalls a line.
+const WIRE: &str = r#"while IFS= read -r line; do
+  for fault in "$1"/line-*; do
+    rm -- "$fault" 2>/dev/null || continue
+    case $fault in
+      *-cut-*) printf %.14s "$line"; exit ;;
+      *-end-*) exit ;;
+      *-garbage-*) printf '\033[2J\377 segmentation fault\n' ;;
+      *-huge-*) head -c 2097152 /dev/zero | tr '\000' x ;;
+      *-twice-*) printf '%s\n' "$line" ;;
+      *-digest-*) line=$(printf '%s' "$line" | sed 's/"sha256:......../"sha256:00000000/') ;;
+      *-unplanned-*) line=$(printf '%s' "$line" | sed 's/"index":/"index":7/') ;;
+      *-lost-*) continue 2 ;;
+      *-late-*) sleep 45 ;;
+    esac
+  done
+  printf '%s\n' "$line" || exit
+done"#;
 
 #[test]
 fn seeds_over_directories_lose_double_and_leave_nothing() {
@@ -44,19 +71,17 @@ fn seeds_over_directories_lose_double_and_leave_nothing() {
         }
         let relayed = chance.one_in(2);
         space.add(&runners[usize::from(relayed)]);
+        // These take their time: a few seeds are enough.
+        let patient = chance.one_in(12);
         let dirs = Dirs { shards: 1 + chance.below(3), concurrency: 1 + chance.below(2) };
         let stage = Play {
             cases: 1 + chance.below(6),
             trials: 1 + chance.below(2),
-            faults: &[
-                Fault::KillWorker,
-                Fault::RemoveMachine,
-                Fault::CutChannel,
-                Fault::KillCoordinator,
-                Fault::KillCoordinator,
-                Fault::FailCreate,
-                Fault::FailDestroy,
-            ],
+            faults: match (relayed, patient) {
+                (true, false) => [&WHEREVER[..], &ON_THE_WIRE].concat(),
+                (true, true) => vec![Fault::Line(Line::Late), Fault::HangCreate, Fault::KillCoordinator],
+                (false, _) => WHEREVER.to_vec(),
+            },
             attempts: 4,
             after: Duration::from_millis(if chance.one_in(2) { 6 } else { 150 }),
             asked: space.text("asked"),
@@ -67,6 +92,28 @@ fn seeds_over_directories_lose_double_and_leave_nothing() {
     });
 }
 
+const WHEREVER: [Fault; 8] = [
+    Fault::KillWorker,
+    Fault::RemoveMachine,
+    Fault::CutChannel,
+    Fault::KillCoordinator,
+    Fault::KillCoordinator,
+    Fault::FailCreate,
+    Fault::FailDestroy,
+    Fault::CutCopy,
+];
+
+const ON_THE_WIRE: [Fault; 8] = [
+    Fault::Line(Line::Cut),
+    Fault::Line(Line::End),
+    Fault::Line(Line::Garbage),
+    Fault::Line(Line::Huge),
+    Fault::Line(Line::Twice),
+    Fault::Line(Line::Digest),
+    Fault::Line(Line::Unplanned),
+    Fault::Line(Line::Lost),
+];
+
 /// dir-runner's component with templates that can fail.
 fn faulty(runner: &Path, dir: &Path, relayed: bool) -> PathBuf {
     let bytes = fs::read(runner).expect("reads");
@@ -74,10 +121,18 @@ fn faulty(runner: &Path, dir: &Path, relayed: bool) -> PathBuf {
     let machine = "{option(base)}/{machine}";
     let faults = "{option(base)}.faults";
     let script = |text: &str| text.replace('{', "{{").replace('}', "}}");
+    let quoted = |text: &str| text.replace('\'', r"'\''");
     let argv = |id: &str| match id {
         "create" => Some(json!(["/bin/sh", "-c", script(CREATE), "sh", machine, "{run}", faults])),
         "destroy" => Some(json!(["/bin/sh", "-c", script(DESTROY), "sh", machine, faults])),
-        "exec" if relayed => Some(json!(["/bin/sh", "-c", "{command:shell} | cat"])),
+        "exec" if relayed => {
+            let relay = format!("{{command:shell}} | /bin/sh -c '{}' wire \"$1\"", quoted(&script(WIRE)));
+            Some(json!(["/bin/sh", "-c", relay, "sh", faults]))
+        }
+        "copy-from" => {
+            let source = "{option(base)}/{machine}{source:machine-path}";
+            Some(json!(["/bin/sh", "-c", script(COPY_FROM), "sh", source, "{target:host-dir}", faults]))
+        }
         _ => None,
     };
     for exec in manifest["exec"].as_array_mut().expect("templates") {
@@ -134,6 +189,9 @@ impl Ground for Dirs {
             Fault::CutChannel => kill_one(relays(space)),
             Fault::FailCreate => space.write(&format!("machines.faults/create-{}", chance.below(3)), ""),
             Fault::FailDestroy => space.write(&format!("machines.faults/destroy-{}", chance.below(3)), ""),
+            Fault::HangCreate => space.write("machines.faults/hang-0", ""),
+            Fault::CutCopy => space.write(&format!("machines.faults/copy-{}", chance.below(3)), ""),
+            Fault::Line(line) => space.write(&format!("machines.faults/line-{}-0", line.name()), ""),
             Fault::RemoveMachine => {
                 let mut names = self.machines(space, "");
                 names.sort();
@@ -179,14 +237,15 @@ fn parent(pid: i32) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What leads from a worker to mst: the shell that started the worker, and its `cat`.
+/// What leads from a worker to mst: the shell that started the worker, and the one that hands its lines on.
 fn relays(space: &Space) -> Vec<i32> {
     let root = space.dir().to_str().expect("UTF-8").to_owned();
-    let is_shell = |arg: &String| arg.contains(&root) && arg.contains("collect") && arg.ends_with("| cat");
+    let is_shell = |arg: &String| arg.contains(&root) && arg.contains("collect") && arg.contains(" wire ");
     let mut relays = processes_with(|argv| argv.get(2).is_some_and(is_shell));
-    let mut cats = processes_with(|argv| argv.first().is_some_and(|program| program == "cat"));
-    cats.retain(|pid| parent(*pid).is_some_and(|parent| relays.contains(&parent)));
-    relays.extend(cats);
+    let wire = |argv: &[String]| argv.get(3).is_some_and(|name| name == "wire");
+    let mut wires = processes_with(wire);
+    wires.retain(|pid| parent(*pid).is_some_and(|parent| relays.contains(&parent)));
+    relays.extend(wires);
     relays
 }
 
@@ -214,6 +273,43 @@ fn a_run_that_came_to_nothing_is_kept_where_it_may_have_left_a_machine() {
 }
 
 #[test]
+fn what_befalls_a_line_is_told_and_costs_at_most_its_trial() {
+    let runner = need!(example("dir-runner"));
+    let made = tempfile::tempdir().expect("a directory");
+    let runner = faulty(runner, made.path(), true);
+    let mut all = String::new();
+    for fault in ON_THE_WIRE {
+        let Fault::Line(line) = fault else { unreachable!("all of these befall lines") };
+        let space = Space::new();
+        for dir in ["machines", "machines.faults"] {
+            fs::create_dir(space.path(dir)).expect("made");
+        }
+        space.add(&runner);
+        // It befalls what is said next: that this trial has ended.
+        let file = space.text(&format!("machines.faults/line-{}-0", line.name()));
+        Eval::new().client("cat; : > $FAULT").set("client.env", json!({ "FAULT": file })).write(&space);
+        let output = space.finish(Dirs { shards: 1, concurrency: 1 }.run(&space));
+        assert!(!Path::new(&file).exists(), "{line:?} did not come: {output}");
+        let run = space.run();
+        let why = run.record()["shards"][0]["ending"]["why"].as_str().unwrap_or_default().to_owned();
+        let why: String = why.chars().take(38).collect();
+        all += &format!("{}: {:?}, {} kept: {why}\n", line.name(), output.code, run.trials());
+        run.assert_whole();
+        space.assert_tidy();
+    }
+    insta::assert_snapshot!(all, @r#"
+    cut: 106, 0 kept: the stream ended in the middle of a li
+    end: 106, 0 kept: the way from its worker ended before `
+    garbage: 106, 0 kept: a line that is no message of mst.shard
+    huge: 106, 0 kept: a line of more than 1048576 bytes that
+    twice: 0, 1 kept: message 3 came where 4 was due
+    digest: 106, 0 kept: the transcript of a v #0 can't be kept
+    unplanned: 106, 0 kept: `trial` names a trial that is not of t
+    lost: 106, 0 kept: message 4 came where 3 was due
+    "#);
+}
+
+#[test]
 fn what_is_faulty_is_still_dir_runner() {
     let runner = need!(example("dir-runner"));
     let made = tempfile::tempdir().expect("a directory");
@@ -222,5 +318,5 @@ fn what_is_faulty_is_still_dir_runner() {
     assert_eq!(was["id"], is["id"]);
     let changed =
         was["exec"].as_array().expect("templates").iter().zip(is["exec"].as_array().expect("templates"));
-    assert_eq!(changed.filter(|(was, is)| was != is).count(), 3);
+    assert_eq!(changed.filter(|(was, is)| was != is).count(), 4);
 }

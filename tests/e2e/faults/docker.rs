@@ -24,7 +24,7 @@ fn seeds_over_containers_lose_double_and_leave_nothing() {
         let stage = Play {
             cases: 2 + chance.below(6),
             trials: 1,
-            faults: &[
+            faults: vec![
                 Fault::KillWorker,
                 Fault::RemoveMachine,
                 Fault::CutChannel,
@@ -113,7 +113,7 @@ impl Ground for Docker {
                 };
                 processes_with(leads).into_iter().for_each(kill);
             }
-            Fault::KillCoordinator => {}
+            other => unreachable!("{other:?} is not among the faults here"),
         }
     }
 

@@ -25,6 +25,59 @@ pub(super) enum Fault {
     FailCreate,
     /// The next removal fails.
     FailDestroy,
+    /// The next machine is not made in time.
+    HangCreate,
+    /// What is fetched next breaks off in the middle of a file.
+    CutCopy,
+    /// Something befalls the next line that a worker says.
+    Line(Line),
+}
+
+/// What can befall a line on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It breaks off in its middle, and so does the channel.
+    Cut,
+    /// The channel ends before it.
+    End,
+    /// Garbage comes before it.
+    Garbage,
+    /// 2 MiB without an end come before it.
+    Huge,
+    /// It comes twice.
+    Twice,
+    /// Its digest is another.
+    Digest,
+    /// Its trial is one that nobody planned.
+    Unplanned,
+    /// It does not come.
+    Lost,
+    /// It comes when nobody waits any more.
+    Late,
+}
+
+impl Line {
+    /// What a file is called that lets it happen.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Line::Cut => "cut",
+            Line::End => "end",
+            Line::Garbage => "garbage",
+            Line::Huge => "huge",
+            Line::Twice => "twice",
+            Line::Digest => "digest",
+            Line::Unplanned => "unplanned",
+            Line::Lost => "lost",
+            Line::Late => "late",
+        }
+    }
+}
+
+impl Fault {
+    /// Whether it lies in wait for what mst does.
+    fn waits(self) -> bool {
+        matches!(self, Fault::FailCreate | Fault::FailDestroy | Fault::HangCreate | Fault::CutCopy)
+    }
 }
 
 /// Where machines come from.
@@ -47,7 +100,7 @@ pub(super) trait Ground {
 pub(super) struct Play {
     pub(super) cases: u64,
     pub(super) trials: u64,
-    pub(super) faults: &'static [Fault],
+    pub(super) faults: Vec<Fault>,
     /// How many attempts meet faults, at most.
     pub(super) attempts: u64,
     /// How long a fault waits after the line that it waits for.
@@ -78,7 +131,7 @@ pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     let mut stored = Stored::new();
     for attempt in 0..1 + chance.below(play.attempts) {
         let mut faults: Vec<(u64, Fault)> = (0..1 + chance.below(2))
-            .map(|_| (chance.below(3 + 2 * play.planned()), chance.pick(play.faults)))
+            .map(|_| (chance.below(3 + 2 * play.planned()), chance.pick(&play.faults)))
             .collect();
         faults.sort_by_key(|(line, _)| *line);
         let what = format!("seed {seed}, attempt {attempt}, {faults:?}");
@@ -185,7 +238,7 @@ fn suffer(
 ) {
     // These wait for what mst does.
     for (_, fault) in faults {
-        if matches!(fault, Fault::FailCreate | Fault::FailDestroy) {
+        if fault.waits() {
             ground.meet(space, *fault, chance);
         }
     }
@@ -202,7 +255,7 @@ fn suffer(
                 let _ = mst.kill();
                 return;
             }
-            Fault::FailCreate | Fault::FailDestroy => {}
+            other if other.waits() => {}
             other => ground.meet(space, *other, chance),
         }
     }
