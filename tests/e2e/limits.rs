@@ -6,9 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{Eval, Space, case, example, python};
+use crate::docker::{containers, image};
+use crate::support::{Eval, Space, case, example, need, python};
 
 const LIMIT: u32 = 3;
 const TRIALS: u32 = 24;
@@ -71,33 +72,30 @@ fn answer(mut stream: TcpStream, (counts, changed): &(Mutex<Counts>, Condvar)) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
 }
 
-#[test]
-fn a_provider_sees_its_limit_and_no_more_from_eight_machines() {
-    let (Some(python), Some(runner)) = (python(), example("dir-runner")) else { return };
+/// Eight machines with three clients at a time on each, by the runner that `args` name, and a provider that
+/// admits three of them.
+fn kept_at_its_limit(space: &Space, args: &[&str], env: Value) {
     let (port, counts) = serve();
-    let space = Space::new();
-    space.script(
-        "agent.py",
-        "#!/usr/bin/env python3\nimport os, urllib.request\nprint(urllib.request.urlopen(os.environ['PROVIDER'], timeout=120).read().decode(), end='')\n",
-    );
-    std::fs::create_dir(space.path("machines")).expect("made");
+    // The image of the containers has no more of Python than this.
+    let agent = "import os, socket\n\
+        with socket.create_connection(('127.0.0.1', int(os.environ['PORT'])), timeout=120) as to:\n    \
+            to.sendall(b'GET / HTTP/1.1\\r\\nHost: provider\\r\\n\\r\\n')\n    \
+            print(to.makefile('rb').read().partition(b'\\r\\n\\r\\n')[2].decode(), end='')\n";
+    space.script("agent.py", &format!("#!/usr/bin/env python3\n{agent}"));
     let cases: Vec<_> = (0..TRIALS).map(|at| case(&format!("case-{at}"))).collect();
     Eval::new()
         .set("client", json!({"kind": "command", "argv": ["./agent.py"], "providers": ["models"]}))
-        .set("client.env", json!({"PROVIDER": format!("http://127.0.0.1:{port}/"), "PATH": python}))
+        .set("client.env", env)
+        .set("client.env.PORT", json!(port.to_string()))
         .set("limits", json!({"providers": {"models": {"concurrency": 7}}}))
         .judges(json!([{"plugin": "mst/judge/text", "options": {"mode": "exact", "value": "ok"}}]))
         .cases(cases)
-        .write(&space);
-    space.add(runner);
-    let mut args = vec!["run".to_owned(), "eval.yaml".to_owned()];
+        .write(space);
+    let limit = format!("provider:models={LIMIT}");
     // As many at a time as the limit: where one machine alone has work left, it fills it.
-    for more in ["--runner", "example/runner/dir", "--shards", "8", "--concurrency", "3", "--seed", "5"] {
-        args.push(more.to_owned());
-    }
-    args.extend(["--runner-option".to_owned(), format!("base={}", space.text("machines"))]);
-    args.extend(["--limit".to_owned(), format!("provider:models={LIMIT}")]);
-    space.mst(args).exits(0);
+    let always =
+        ["run", "eval.yaml", "--shards", "8", "--concurrency", "3", "--seed", "5", "--limit", &limit];
+    space.mst([&always, args].concat()).exits(0);
     let counts = counts.0.lock().expect("locks");
     assert_eq!((counts.most, counts.served, counts.full), (LIMIT, TRIALS, TRIALS / LIMIT));
     assert!(!counts.starved, "it was not kept at its limit while there was work");
@@ -112,6 +110,32 @@ fn a_provider_sees_its_limit_and_no_more_from_eight_machines() {
     let record = run.record();
     assert_eq!(record["policy"]["seed"], 5);
     assert_eq!(record["policy"]["limits"]["providers"]["models"]["concurrency"], LIMIT);
+    assert_eq!(record["shards"].as_array().expect("shards").len(), 8);
+}
+
+#[test]
+fn a_provider_sees_its_limit_and_no_more_from_eight_machines() {
+    let (Some(python), Some(runner)) = (python(), example("dir-runner")) else { return };
+    let space = Space::new();
+    std::fs::create_dir(space.path("machines")).expect("made");
+    space.add(runner);
+    let base = format!("base={}", space.text("machines"));
+    kept_at_its_limit(
+        &space,
+        &["--runner", "example/runner/dir", "--runner-option", &base],
+        json!({"PATH": python}),
+    );
+}
+
+#[test]
+fn a_provider_sees_its_limit_and_no_more_from_eight_containers() {
+    let image = format!("image={}", need!(image()));
+    // With this machine's network, where the provider is.
+    let args =
+        ["--runner", "mst/runner/docker", "--runner-option", &image, "--runner-option", "network=host"];
+    let space = Space::new();
+    kept_at_its_limit(&space, &args, json!({}));
+    assert_eq!(containers(&space.run().name()), [""; 0]);
 }
 
 #[test]
@@ -135,4 +159,48 @@ fn a_seed_orders_the_cases_and_nothing_else() {
         started.map(|event| event["trial"]["case"].as_str().expect("a case").to_owned()).collect::<String>()
     };
     assert_eq!(["0", "1", "2"].map(order), ["abcde", "deabc", "caebd"]);
+}
+
+#[test]
+fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
+    let runner = need!(example("dir-runner"));
+    let space = Space::new();
+    for dir in ["machines", "pool"] {
+        std::fs::create_dir(space.path(dir)).expect("made");
+    }
+    // Who is in a pool is alone there, and stays until all others are through: were one of those to wait
+    // for the pool, this would not end. What is said beside the answer fails it.
+    let client = "case $MST_CASE_ID in \
+        small-*) touch $POOL/$MST_CASE_ID-$MST_VARIANT ;; \
+        *) held=$POOL/${MST_CASE_ID%-*}; mkdir $held || echo two at a time; \
+            while test $(ls $POOL | grep -c small) -lt 8; do sleep 0.02; done; rmdir $held ;; esac; cat";
+    let one = |id: &str, more: (&str, Value)| json!({"id": id, "prompt": id, "expected": id, more.0: more.1});
+    let cases = [
+        one("big-0", ("tags", json!(["gpu"]))),
+        one("big-1", ("tags", json!(["slow", "gpu"]))),
+        one("huge-0", ("metadata", json!({"needs": "cluster"}))),
+    ];
+    let pools = json!([
+        {"key": "gpu", "limit": 1, "tags": ["gpu"]},
+        {"key": "cluster", "limit": 1, "metadata": {"needs": "cluster"}},
+        {"key": "all", "limit": 3},
+    ]);
+    Eval::new()
+        .client(client)
+        .set("client.env", json!({"POOL": space.text("pool")}))
+        .set("variants", json!([{"id": "v"}, {"id": "w"}]))
+        .set("capacity", pools)
+        .set("judges.0.min_pass_rate", json!(1.0))
+        .cases(cases.into_iter().chain((0..4).map(|n| case(&format!("small-{n}")))))
+        .write(&space);
+    space.add(runner);
+    let args = ["run", "eval.yaml", "--runner", "example/runner/dir", "--runner-option", "base=machines"];
+    space.mst([&args[..], &["--shards", "3", "--concurrency", "8"]].concat()).exits(0);
+    let run = space.run();
+    assert_eq!(run.trials(), 14);
+    // The second of a pool waited for the first, and says so.
+    let waited =
+        |trial: &str| run.transcript(trial)["spent"]["waited_ms"].as_u64().expect("a number of milliseconds");
+    let longest = ["v", "w"].map(|variant| waited(&format!("huge-0/{variant}/0"))).into_iter().max();
+    assert!(longest > Some(0), "{longest:?}");
 }
