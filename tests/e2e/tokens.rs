@@ -1,8 +1,9 @@
 //! Tokens: a client finds them, and nobody finds them anywhere else.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::docker::{containers, image};
 use crate::faults;
 use crate::support::{Eval, Running, Space, case, example, files_below, gone, need, wait_until};
 
@@ -34,6 +36,7 @@ fn space(client: &str) -> (Space, Eval) {
     space.write("sources/token", format!("{}\n", CANARIES[1].1));
     let printed = format!("#!/bin/sh\necho '{{\"value\": \"{}\", \"expires_in\": 3600}}'\n", CANARIES[2].1);
     space.script("sources/credentials", &printed);
+    space.script("bin/docker", &engine(&space));
     let tokens = json!({
         "from-env": {"env": "CANARY"},
         "from-file": {"file": "sources/token"},
@@ -112,11 +115,30 @@ const TELLS: &str = "cat $MST_TOKENS/from-env $MST_TOKENS/from-file; cat $MST_TO
      cat $MST_TOKENS/* > all; cat $MST_TOKENS/from-env > \"$(cat $MST_TOKENS/from-env)\"; \
      touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
 
-fn no_canary_is_found(more: &[&str]) {
-    let (space, eval) = space(TELLS);
+/// Where the clients of a test run.
+struct Where<'a> {
+    /// What says so on the command line.
+    args: &'a [&'a str],
+    /// The directory `gate`, as clients see it.
+    gate: Option<&'a str>,
+    /// Looks at machines that are out of sight from here: what on them holds a canary that should not, and
+    /// whether tokens lie there.
+    look: Option<fn(&Space) -> (Vec<String>, bool)>,
+}
+
+const HERE: Where = Where { args: &[], gate: None, look: None };
+
+fn no_canary_is_found(there: &Where) {
+    let (space, mut eval) = space(TELLS);
+    if let Some(gate) = there.gate {
+        eval = eval.set("client.env.GATE", json!(gate));
+    }
     eval.cases(["a", "b", "c", "d"].map(case)).write(&space);
-    let running =
-        Running::start(&space, command(&space, &[more, &["--json", "--concurrency", "2"]].concat()));
+    let mut command = command(&space, &[there.args, &["--json", "--concurrency", "2"]].concat());
+    if there.gate.is_some() {
+        command.env("PATH", format!("{}:{}", space.text("bin"), std::env::var("PATH").expect("a PATH")));
+    }
+    let running = Running::start(&space, command);
     let (over, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let sampling = {
         let (over, looked) = (over.clone(), looked.clone());
@@ -138,7 +160,12 @@ fn no_canary_is_found(more: &[&str]) {
         |path: &PathBuf| !path.starts_with(space.tmp()) || !path.to_string_lossy().contains("/trials/");
     let found: Vec<_> = found_below(&space).into_iter().filter(ours).collect();
     assert_eq!(found, none, "while it runs");
-    assert!(!token_dirs(&space).is_empty(), "they lie somewhere");
+    let (found, lie_there) = match there.look {
+        Some(look) => look(&space),
+        None => (Vec::new(), !token_dirs(&space).is_empty()),
+    };
+    assert_eq!(found, [""; 0], "on machines");
+    assert!(lie_there, "they lie somewhere");
     let since = looked.load(Ordering::Relaxed);
     wait_until("looks at processes", || looked.load(Ordering::Relaxed) > since + 5);
     space.write("gate/go", "");
@@ -150,6 +177,10 @@ fn no_canary_is_found(more: &[&str]) {
     assert_eq!(found_below(&space), none, "at the end");
     assert_eq!(token_dirs(&space), none, "they are gone");
     let run = space.run();
+    // What plugins did was written down, and was searched with the rest.
+    let audit = fs::read_to_string(run.dir().join("audit.jsonl")).expect("an audit");
+    assert_eq!(audit.contains("exec:"), !there.args.is_empty(), "{audit}");
+    assert!(audit.contains("mst/dataset/jsonl"), "{audit}");
     let said = run.report_text("a/v/0");
     assert_eq!(said, "[token from-env][token from-file]from-env from-file from-program 700 600 ");
     let transcript = run.transcript("a/v/0");
@@ -172,13 +203,74 @@ fn no_canary_is_found(more: &[&str]) {
 
 #[test]
 fn no_canary_is_found_where_they_are_used_here() {
-    no_canary_is_found(&[]);
+    no_canary_is_found(&HERE);
 }
 
 #[test]
 fn no_canary_is_found_on_machines() {
     need!(example("dir-runner"));
-    no_canary_is_found(&ON_MACHINES);
+    no_canary_is_found(&Where { args: &ON_MACHINES, ..HERE });
+}
+
+#[test]
+fn no_canary_is_found_in_containers() {
+    let option = format!("image={}", need!(image()));
+    let args = ["--runner", "mst/runner/docker", "--runner-option", &option, "--shards", "2"];
+    no_canary_is_found(&Where { args: &args, gate: Some("/gate"), look: Some(look_into_containers) });
+}
+
+/// A `docker` whose containers see the directory `gate`.
+fn engine(space: &Space) -> String {
+    let gate = space.text("gate");
+    format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\ncase $1 in run) shift; exec docker run --volume {gate}:/gate \"$@\" ;; esac\n\
+         exec docker \"$@\"\n"
+    )
+}
+
+/// Containers are searched from within, as far as a file there can hold anything; and the engine is asked
+/// for what it knows and wrote down of them.
+fn look_into_containers(space: &Space) -> (Vec<String>, bool) {
+    let (mut found, mut tokens, mut of_clients) = (Vec::new(), 0, 0);
+    for name in containers(&space.run().name()) {
+        let engine = |args: &[&str]| {
+            let output = Command::new("docker").args(args).output().expect("docker starts");
+            (output.status.success(), [output.stdout, output.stderr].concat())
+        };
+        // No value is in an argument: they are looked for in those too.
+        let patterns: String = CANARIES.iter().map(|(_, value)| format!("{value}\n")).collect();
+        let mut grep = Command::new("docker")
+            .args(["exec", "--interactive", &name, "sh", "-c"])
+            .arg("grep -rlsF -f - / --exclude-dir=proc --exclude-dir=sys --exclude-dir=tokens; find / -xdev")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("docker starts");
+        grep.stdin.take().expect("piped").write_all(patterns.as_bytes()).expect("it reads");
+        let listed = grep.wait_with_output().expect("it ends");
+        // After the files that hold one, the names of all: a value in one of those is no better.
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let named = text.lines().filter(|line| holds(line.as_bytes()).is_some());
+        let held = text.lines().take_while(|line| *line != "/");
+        let workspaces = |line: &&str| !line.contains("/trials/");
+        of_clients += held.clone().filter(|line| line.ends_with("/all")).count();
+        found.extend(named.chain(held).filter(workspaces).map(|line| format!("{name}: {line}")));
+        assert!(text.lines().any(|line| line.ends_with("/bundle/bundle.json")), "it was searched");
+        for told in [&["inspect", &name][..], &["logs", &name], &["diff", &name]] {
+            let (ok, bytes) = engine(told);
+            assert!(ok && !bytes.is_empty() || told[0] == "logs", "{told:?}");
+            let shown = String::from_utf8_lossy(&bytes).into_owned();
+            let lines = shown.lines().filter(|line| holds(line.as_bytes()).is_some());
+            found.extend(lines.filter(workspaces).map(|line| format!("{told:?}: {line}")));
+        }
+        let (_, lie) = engine(&["exec", &name, "sh", "-c", "cat /run/mst/tokens/*/*/* /run/mst/tokens/*/*"]);
+        tokens += usize::from(holds(&lie).is_some());
+        let (_, mounts) = engine(&["exec", &name, "cat", "/proc/mounts"]);
+        let mounts = String::from_utf8_lossy(&mounts).into_owned();
+        assert!(mounts.contains("tmpfs /run/mst tmpfs"), "in memory: {mounts}");
+    }
+    assert!(of_clients > 0, "what clients put into their workspaces would have been found");
+    (found, tokens > 0)
 }
 
 const WAITS: &str = "echo $$ > $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
