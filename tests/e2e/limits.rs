@@ -195,7 +195,7 @@ fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
         .write(&space);
     space.add(runner);
     let args = ["run", "eval.yaml", "--runner", "example/runner/dir", "--runner-option", "base=machines"];
-    space.mst([&args[..], &["--shards", "3", "--concurrency", "8"]].concat()).exits(0);
+    space.mst([&args[..], &["--shards", "3", "--concurrency", "2"]].concat()).exits(0);
     let run = space.run();
     assert_eq!(run.trials(), 14);
     // The second of a pool waited for the first, and says so.

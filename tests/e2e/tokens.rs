@@ -98,14 +98,13 @@ fn found_in_processes() -> Vec<String> {
     found
 }
 
-/// The directories of tokens of the only run.
-fn token_dirs(space: &Space) -> Vec<PathBuf> {
-    let run = space.run().name();
+/// The directories of a run's tokens.
+pub(crate) fn token_dirs(run: &str) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let places = [PathBuf::from("/run/mst/tokens"), PathBuf::from(format!("/dev/shm/mst-tokens-{user}"))];
     let entries = places.iter().flat_map(|place| fs::read_dir(place).into_iter().flatten().flatten());
     let is_ours =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&run));
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(run));
     entries.map(|entry| entry.path()).filter(is_ours).collect()
 }
 
@@ -162,7 +161,7 @@ fn no_canary_is_found(there: &Where) {
     assert_eq!(found, none, "while it runs");
     let (found, lie_there) = match there.look {
         Some(look) => look(&space),
-        None => (Vec::new(), !token_dirs(&space).is_empty()),
+        None => (Vec::new(), !token_dirs(&space.run().name()).is_empty()),
     };
     assert_eq!(found, [""; 0], "on machines");
     assert!(lie_there, "they lie somewhere");
@@ -175,7 +174,7 @@ fn no_canary_is_found(there: &Where) {
     assert!(found.is_empty(), "{found:#?}");
     assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
     assert_eq!(found_below(&space), none, "at the end");
-    assert_eq!(token_dirs(&space), none, "they are gone");
+    assert_eq!(token_dirs(&space.run().name()), none, "they are gone");
     let run = space.run();
     // What plugins did was written down, and was searched with the rest.
     let audit = fs::read_to_string(run.dir().join("audit.jsonl")).expect("an audit");
@@ -281,7 +280,7 @@ fn all_are_gone_after(signal: Signal, more: &[&str], whom: fn(&Space, u32) -> Ve
     eval.cases((0..6).map(|n| case(&n.to_string()))).write(&space);
     let running = Running::start(&space, command(&space, more));
     wait_until("a trial", || fs::read_dir(space.path("gate")).expect("lists").count() > 0);
-    assert!(!token_dirs(&space).is_empty());
+    assert!(!token_dirs(&space.run().name()).is_empty());
     let ended = whom(&space, running.pid());
     assert!(!ended.is_empty());
     for pid in &ended {
@@ -294,7 +293,7 @@ fn all_are_gone_after(signal: Signal, more: &[&str], whom: fn(&Space, u32) -> Ve
     wait_until("the end of all tokens", || {
         // What runs elsewhere may end too.
         space.write("gate/go", "");
-        token_dirs(&space).is_empty()
+        token_dirs(&space.run().name()).is_empty()
     });
     let output = running.end();
     assert_ne!(output.code, 0, "{output}");

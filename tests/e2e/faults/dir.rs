@@ -85,6 +85,7 @@ fn seeds_over_directories_lose_double_and_leave_nothing() {
             attempts: 4,
             after: Duration::from_millis(if chance.one_in(2) { 6 } else { 150 }),
             asked: space.text("asked"),
+            load: None,
         };
         play(seed, &space, &dirs, &stage);
         assert!(space.path("machines/mst-other").exists(), "another's machine stays");
@@ -115,7 +116,7 @@ const ON_THE_WIRE: [Fault; 8] = [
 ];
 
 /// dir-runner's component with templates that can fail.
-fn faulty(runner: &Path, dir: &Path, relayed: bool) -> PathBuf {
+pub(super) fn faulty(runner: &Path, dir: &Path, relayed: bool) -> PathBuf {
     let bytes = fs::read(runner).expect("reads");
     let mut manifest = manifest(&bytes);
     let machine = "{option(base)}/{machine}";
@@ -145,9 +146,9 @@ fn faulty(runner: &Path, dir: &Path, relayed: bool) -> PathBuf {
     path
 }
 
-struct Dirs {
-    shards: u64,
-    concurrency: u64,
+pub(super) struct Dirs {
+    pub(super) shards: u64,
+    pub(super) concurrency: u64,
 }
 
 impl Ground for Dirs {

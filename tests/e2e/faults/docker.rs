@@ -36,6 +36,7 @@ fn seeds_over_containers_lose_double_and_leave_nothing() {
             after: Duration::from_millis(if chance.one_in(2) { 20 } else { 800 }),
             // Where the engine that is asked here puts that file into each container.
             asked: "/asked".to_owned(),
+            load: None,
         };
         play(seed, &space, &docker, &stage);
         space.assert_tidy();

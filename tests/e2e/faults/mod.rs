@@ -2,11 +2,14 @@
 //! finished trial is lost, done again or invented, every machine that is there can be found, and
 //! none is left after `mst machines reap`.
 //!
+//! Under load there are tokens and limits beside.
+//!
 //! `MST_FAULT_SEEDS=300` runs so many seeds, `MST_FAULT_SEED=17` that one alone. A seed has the
 //! same faults each time, each after as many lines of mst's; what it meets there is the machine's.
 
 pub(crate) mod dir;
 mod docker;
+mod load;
 mod stage;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

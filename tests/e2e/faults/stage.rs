@@ -1,6 +1,6 @@
 //! A run that meets faults, and what must hold however that went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -107,6 +107,18 @@ pub(super) struct Play {
     pub(super) after: Duration,
     /// Where clients write down that they were asked.
     pub(super) asked: String,
+    /// What the run has to do beside.
+    pub(super) load: Option<Load>,
+}
+
+/// Tokens and limits, and what holds of them.
+pub(super) struct Load {
+    /// Puts them into the eval.
+    pub(super) eval: fn(Eval, &Space) -> Eval,
+    /// How many trials may be under way at a time, and so be lost when mst is.
+    pub(super) at_a_time: usize,
+    /// Looks at what must not be there once nothing of mst's is.
+    pub(super) look: fn(&Space, &str),
 }
 
 impl Play {
@@ -122,12 +134,15 @@ type Stored = BTreeMap<String, String>;
 pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     let mut chance = Chance(seed);
     space.write("asked", "");
-    Eval::new()
+    let eval = Eval::new()
         .client("cat; echo $MST_CASE_ID/$MST_VARIANT/$MST_TRIAL >> \"$ASKED\"; sleep 0.01")
         .set("client.env", json!({ "ASKED": play.asked }))
         .set("trials", json!(play.trials))
-        .cases((0..play.cases).map(|n| case(&format!("case-{n}"))))
-        .write(space);
+        .cases((0..play.cases).map(|n| case(&format!("case-{n}"))));
+    match &play.load {
+        Some(load) => (load.eval)(eval, space).write(space),
+        None => eval.write(space),
+    }
     let mut stored = Stored::new();
     for attempt in 0..1 + chance.below(play.attempts) {
         let mut faults: Vec<(u64, Fault)> = (0..1 + chance.below(2))
@@ -151,6 +166,10 @@ pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     assert_eq!(reaped.code, 0, "{what}: {reaped}");
     assert_eq!(ground.machines(space, &run.name()), [""; 0], "{what}: {reaped}");
     assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "", "{what}");
+    // Whatever was done more than once is counted once.
+    let summary = space.mst(["report", &run.name(), "--json"]).exits(0).json();
+    assert_eq!(summary["trials"]["finished"], play.planned(), "{what}");
+    assert_eq!(summary["rows"][0]["passed"], play.planned(), "{what}");
 }
 
 /// Collects what is missing, or begins, while `meanwhile` has its way with mst; then looks at what
@@ -183,8 +202,12 @@ fn attempted(
     let code = status.and_then(|status| status.code());
     let said = fs::read_to_string(&errors).expect("reads");
     let what = format!("{what}, ended with {code:?}:\n{said}");
-    for key in &asked(space)[asked_before..] {
+    let asked = asked(space).split_off(asked_before);
+    for key in &asked {
         assert!(!before.contains_key(key), "{key} is finished and was done again; {what}");
+    }
+    if let Some(load) = &play.load {
+        (load.look)(space, &what);
     }
     let Some(run) = space.runs().into_iter().next() else {
         // It was killed before it was a run, or no machine could be made and nothing is left of it.
@@ -208,6 +231,12 @@ fn attempted(
         assert_eq!(run.report_text(key), case, "{key} was invented; {what}");
     }
     assert!(stored.len() as u64 <= play.planned(), "{what}");
+    if let Some(load) = &play.load {
+        let once: BTreeSet<&String> = asked.iter().collect();
+        assert_eq!(once.len(), asked.len(), "one was asked twice: {asked:?}; {what}");
+        let lost: Vec<_> = once.into_iter().filter(|key| !stored.contains_key(*key)).collect();
+        assert!(lost.len() <= load.at_a_time, "{lost:?} were under way; {what}");
+    }
     let whole = stored.len() as u64 == play.planned();
     match code {
         Some(0) => assert!(whole, "{what}"),

@@ -1,0 +1,81 @@
+//! `kill -9` of mst and of its workers at any moment, under tokens, limits and pools: what was under way
+//! is all that is lost, nothing is counted twice, and no token lies anywhere.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::dir::{Dirs, faulty};
+use super::seeds;
+use super::stage::{Fault, Load, Play, play};
+use crate::support::{Chance, Eval, Space, example, files_below, need, wait_until};
+use crate::tokens::token_dirs;
+
+/// How many seeds take about as long as the rest of these tests.
+const SEEDS: u64 = 4;
+
+/// What the provider admits.
+const LIMIT: usize = 4;
+
+/// As no other text has it.
+const CANARY: &str = "tok_l_3fd80b61c9";
+
+#[test]
+fn what_is_killed_under_load_loses_what_was_under_way_and_leaves_no_token() {
+    let runner = need!(example("dir-runner"));
+    let made = tempfile::tempdir().expect("a directory");
+    let runner = faulty(runner, made.path(), false);
+    seeds(SEEDS, |seed| {
+        let space = Space::new();
+        for dir in ["machines", "machines.faults", "machines/mst-other", "bin", "sources"] {
+            fs::create_dir(space.path(dir)).expect("made");
+        }
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mst"), space.path("bin/mst")).expect("linked");
+        space.add(&runner);
+        // So short a life that workers ask again all the time.
+        let printed = format!("#!/bin/sh\necho '{{\"value\": \"{CANARY}-short\", \"expires_in\": 12}}'\n");
+        space.script("sources/credentials", &printed);
+        space.write("sources/token", CANARY);
+        let mut chance = Chance(!seed);
+        let dirs = Dirs { shards: 2 + chance.below(2), concurrency: 1 + chance.below(3) };
+        let load = Load { eval: loaded, at_a_time: LIMIT, look };
+        let stage = Play {
+            cases: 6 + chance.below(6),
+            trials: 2,
+            faults: &[Fault::KillWorker, Fault::KillCoordinator],
+            attempts: 4,
+            after: Duration::from_millis(chance.pick(&[5, 50, 500])),
+            asked: space.text("asked"),
+            load: Some(load),
+        };
+        play(seed, &space, &dirs, &stage);
+        space.assert_tidy();
+    });
+}
+
+fn loaded(eval: Eval, _: &Space) -> Eval {
+    eval.set("client.tokens", json!(["program", "file"]))
+        .set("client.providers", json!(["models"]))
+        .set(
+            "tokens",
+            json!({"program": {"command": ["sources/credentials"]}, "file": {"file": "sources/token"}}),
+        )
+        .set("limits", json!({"providers": {"models": {"concurrency": LIMIT}}}))
+        .set("capacity", json!([{"key": "pool", "limit": LIMIT}]))
+}
+
+/// Nothing of mst's is there any more, and so no token.
+fn look(space: &Space, what: &str) {
+    for run in space.runs() {
+        wait_until(&format!("the end of all tokens; {what}"), || token_dirs(&run.name()).is_empty());
+    }
+    let root = space.dir().parent().expect("a root").to_owned();
+    let sources = space.path("sources");
+    for path in files_below(&root).into_iter().filter(|path| !path.starts_with(&sources)) {
+        // What a machine that was left still holds may go.
+        let bytes = fs::read(&path).unwrap_or_default();
+        let held = bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+        assert!(!held, "{} holds a token; {what}", path.display());
+    }
+}
