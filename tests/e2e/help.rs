@@ -88,7 +88,7 @@ fn the_whole_of_help() {
               a run is
 
           --seed <N>
-              Orders the cases; 0 is the dataset's order
+              Orders the cases; 0 keeps the dataset's order
               
               [default: 0]
 

@@ -194,8 +194,9 @@ fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
         .cases(cases.into_iter().chain((0..4).map(|n| case(&format!("small-{n}")))))
         .write(&space);
     space.add(runner);
+    // Of the three places that a machine has those of the pools take two at the most: who waits takes none.
     let args = ["run", "eval.yaml", "--runner", "example/runner/dir", "--runner-option", "base=machines"];
-    space.mst([&args[..], &["--shards", "3", "--concurrency", "2"]].concat()).exits(0);
+    space.mst([&args[..], &["--shards", "3", "--concurrency", "3"]].concat()).exits(0);
     let run = space.run();
     assert_eq!(run.trials(), 14);
     // The second of a pool waited for the first, and says so.
@@ -203,4 +204,47 @@ fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
         |trial: &str| run.transcript(trial)["spent"]["waited_ms"].as_u64().expect("a number of milliseconds");
     let longest = ["v", "w"].map(|variant| waited(&format!("huge-0/{variant}/0"))).into_iter().max();
     assert!(longest > Some(0), "{longest:?}");
+}
+
+#[test]
+fn a_resumed_run_goes_by_what_the_eval_says_now_of_its_pace() {
+    let space = Space::new();
+    let eval = Eval::new()
+        .set("client", json!({"kind": "echo", "providers": ["models"], "servers": ["db"]}))
+        .set(
+            "limits",
+            json!({"providers": {"models": {"concurrency": 7}}, "servers": {"db": {"concurrency": 9}}}),
+        )
+        .set("capacity", json!([{"key": "all", "limit": 5}]))
+        .cases(["a", "b"].map(case));
+    eval.write(&space);
+    space.mst(["run", "eval.yaml", "--limit", "server:db=2", "--seed", "2"]).exits(0);
+    let run = space.run();
+    let identity = run.record()["identity"].clone();
+    let resume = |more: &[&str]| {
+        std::fs::remove_dir_all(run.dir().join("trials/b")).expect("removed");
+        space.mst([&["run", "--resume", &run.name()], more].concat()).exits(0)
+    };
+    insta::assert_snapshot!(resume(&[]).said(), @"`--limit` stands in for what the eval says: server:db=2");
+    eval.set("limits.providers.models", json!({"concurrency": 1, "starts_per_minute": 600}))
+        .set("capacity", json!([]))
+        .write(&space);
+    insta::assert_snapshot!(resume(&["--limit", "server:db=60/min"]).said(), @"
+    the eval changed in `limits`, `capacity` since the run was begun: it goes on with what is said now
+    `--limit` stands in for what the eval says: server:db=2, server:db=60/min
+    ");
+    let record = run.record();
+    assert_eq!(record["identity"], identity);
+    assert_eq!(
+        record["eval"]["limits"]["providers"]["models"],
+        json!({"concurrency": 1, "starts_per_minute": 600})
+    );
+    assert_eq!(record["eval"].get("capacity"), None);
+    assert_eq!(
+        record["policy"]["limits"]["servers"]["db"],
+        json!({"concurrency": 2, "starts_per_minute": 60})
+    );
+    assert_eq!(record["policy"]["seed"], 2);
+    // Nothing more is said where nothing changed any more.
+    insta::assert_snapshot!(resume(&[]).said(), @"`--limit` stands in for what the eval says: server:db=2, server:db=60/min");
 }

@@ -5,7 +5,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Eval, Space, case, sh, sha256};
+use crate::faults;
+use crate::support::{Eval, Running, Space, case, example, need, sh, sha256, wait_until};
 
 #[test]
 fn an_instruments_error_is_done_again_as_a_next_attempt_and_nothing_else_is() {
@@ -91,4 +92,59 @@ fn only_a_run_that_is_resumed_can_be_done_again() {
     Eval::new().write(&space);
     space.mst(["run", "eval.yaml", "--retry-unfinished"]).exits(2);
     space.mst(["run", "eval.yaml", "--explain"]).exits(2);
+}
+
+#[test]
+fn a_retry_whose_worker_dies_half_way_is_done_by_the_next_and_counted_once() {
+    let runner = need!(example("dir-runner"));
+    let space = Space::new();
+    for dir in ["machines", "gate"] {
+        fs::create_dir(space.path(dir)).expect("made");
+    }
+    // Its program is no program that can be started.
+    space.script("agent", "#!/no/such/shell\n");
+    Eval::new()
+        .set("client", json!({"kind": "command", "argv": ["./agent"], "env": {"GATE": space.text("gate")}}))
+        .cases(["a", "b"].map(case))
+        .write(&space);
+    space.add(runner);
+    let args = ["run", "eval.yaml", "--runner", "example/runner/dir", "--runner-option", "base=machines"];
+    space.mst(args).exits(106);
+    let run = space.run();
+    let transcripts = ["a", "b"].map(|case| run.dir().join(format!("trials/{case}/v/0/transcript.json")));
+    let first = transcripts.each_ref().map(|path| fs::read(path).expect("reads"));
+    let retry = ["run", "--resume", &run.name(), "--retry-unfinished"];
+
+    let agent = "#!/bin/sh\ncat\ntouch $GATE/$MST_CASE_ID\ntest $MST_CASE_ID = a || while ! test -e $GATE/go; do sleep 0.02; done\n";
+    space.script("agent", agent);
+    let running = Running::start(&space, space.command(retry));
+    wait_until("the second trial, after the first is kept", || {
+        space.path("gate/b").exists() && run.dir().join("trials/a/v/0.1/transcript.json").exists()
+    });
+    for worker in faults::dir::workers(&space) {
+        let pid = rustix::process::Pid::from_raw(worker).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
+    }
+    let output = running.end().exits(106);
+    assert!(output.stderr.contains("shard 0 broke: "), "{output}");
+    assert!(!run.dir().join("trials/b/v/0.1").exists(), "nothing half-made");
+    run.assert_whole();
+    let counts = || {
+        let summary = space.mst(["report", &run.name(), "--json"]).json();
+        let (trials, row) = (&summary["trials"], &summary["rows"][0]);
+        [&trials["finished"], &trials["earlier_attempts"], &row["passed"], &row["instrument_errors"]]
+            .map(|count| count.as_u64().unwrap_or_else(|| panic!("a number in {summary}")))
+    };
+    assert_eq!(counts(), [2, 1, 1, 1], "the second is as it was before");
+
+    space.write("gate/go", "");
+    space.mst(retry).exits(0);
+    run.assert_whole();
+    assert_eq!(counts(), [2, 2, 2, 0]);
+    for (at, case) in ["a", "b"].iter().enumerate() {
+        assert_eq!(fs::read(&transcripts[at]).expect("reads"), first[at], "it stays");
+        let again = run.transcript(&format!("{case}/v/0.1"));
+        assert_eq!((&again["attempt"], &again["previous"]), (&json!(1), &json!(sha256(&first[at]))));
+        assert!(!run.dir().join(format!("trials/{case}/v/0.2")).exists());
+    }
 }

@@ -114,15 +114,17 @@ const TELLS: &str = "cat $MST_TOKENS/from-env $MST_TOKENS/from-file; cat $MST_TO
      cat $MST_TOKENS/* > all; cat $MST_TOKENS/from-env > \"$(cat $MST_TOKENS/from-env)\"; \
      touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
 
+/// What on machines holds a canary that should not, and whether tokens lie there.
+type Seen = (Vec<String>, bool);
+
 /// Where the clients of a test run.
 struct Where<'a> {
     /// What says so on the command line.
     args: &'a [&'a str],
     /// The directory `gate`, as clients see it.
     gate: Option<&'a str>,
-    /// Looks at machines that are out of sight from here: what on them holds a canary that should not, and
-    /// whether tokens lie there.
-    look: Option<fn(&Space) -> (Vec<String>, bool)>,
+    /// Looks at machines that are out of sight from here.
+    look: Option<fn(&Space) -> Seen>,
 }
 
 const HERE: Where = Where { args: &[], gate: None, look: None };
@@ -229,7 +231,7 @@ fn engine(space: &Space) -> String {
 
 /// Containers are searched from within, as far as a file there can hold anything; and the engine is asked
 /// for what it knows and wrote down of them.
-fn look_into_containers(space: &Space) -> (Vec<String>, bool) {
+fn look_into_containers(space: &Space) -> Seen {
     let (mut found, mut tokens, mut of_clients) = (Vec::new(), 0, 0);
     for name in containers(&space.run().name()) {
         let engine = |args: &[&str]| {

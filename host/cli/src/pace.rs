@@ -3,6 +3,7 @@
 use mst_model::deadlines::Part;
 use mst_model::eval::Eval;
 use mst_model::limits::{Limit, Limits};
+use mst_model::run::RunRecord;
 use mst_model::{ServiceId, Span};
 
 use crate::error::Failure;
@@ -57,6 +58,44 @@ pub(crate) fn check(eval: &Eval, limits: &Limits) -> Result<(), Failure> {
     Err(Failure::problems("`--limit` does not fit the eval", &problems))
 }
 
+/// Puts what an eval says now of how a run is paced, and of its tokens, into the record of one that is
+/// taken up again. Says what that changes, and what `--limit` leaves unchanged.
+pub(crate) fn take_up(record: &mut RunRecord, now: &Eval) -> Vec<String> {
+    let then = &mut record.eval;
+    let parts = [
+        ("`limits`", then.limits != now.limits),
+        ("`capacity`", then.capacity != now.capacity),
+        ("`tokens`", then.tokens != now.tokens),
+    ];
+    then.limits.clone_from(&now.limits);
+    then.capacity.clone_from(&now.capacity);
+    then.tokens.clone_from(&now.tokens);
+    let changed: Vec<&str> = parts.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect();
+    let said = spelled(&record.policy.limits);
+    let mut lines = Vec::new();
+    if !changed.is_empty() {
+        let changed = changed.join(", ");
+        lines.push(format!(
+            "the eval changed in {changed} since the run was begun: it goes on with what is said now"
+        ));
+    }
+    if !said.is_empty() {
+        lines.push(format!("`--limit` stands in for what the eval says: {}", said.join(", ")));
+    }
+    lines
+}
+
+/// As `--limit` says them.
+fn spelled(limits: &Limits) -> Vec<String> {
+    let of = |kind: &str, (name, limit): (&ServiceId, &Limit)| {
+        let at_a_time = limit.concurrency.map(|number| format!("{kind}:{name}={number}"));
+        let a_minute = limit.starts_per_minute.map(|number| format!("{kind}:{name}={number}/min"));
+        at_a_time.into_iter().chain(a_minute)
+    };
+    let providers = limits.providers.iter().flat_map(|one| of("provider", one));
+    providers.chain(limits.servers.iter().flat_map(|one| of("server", one))).collect()
+}
+
 /// Reads `client=20m`.
 pub(crate) fn deadline_arg(text: &str) -> Result<(Part, Span), String> {
     let (part, span) = text.split_once('=').ok_or("write it as PART=TIME, as client=20m")?;
@@ -77,7 +116,7 @@ mod tests {
         let limits = limits(&Limits::default(), &args);
         let models = limits.providers.values().next().expect("one");
         assert_eq!((models.concurrency, models.starts_per_minute), (Some(4), Some(60)));
-        assert_eq!(limits.servers.len(), 1);
+        assert_eq!(spelled(&limits), ["provider:models=4", "provider:models=60/min", "server:db=1"]);
         for wrong in
             ["models=3", "provider:models", "host:x=3", "provider:X=3", "provider:x=0", "provider:x=3/s"]
         {

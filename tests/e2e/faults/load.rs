@@ -1,10 +1,13 @@
 //! `kill -9` of mst and of its workers at any moment, under tokens, limits and pools: what was under way
-//! is all that is lost, nothing is counted twice, and no token lies anywhere.
+//! is all that is lost, and what had ended and was on its way when mst itself was killed; nothing is
+//! counted twice, and no token lies anywhere.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::dir::{Dirs, faulty};
 use super::seeds;
@@ -39,7 +42,7 @@ fn what_is_killed_under_load_loses_what_was_under_way_and_leaves_no_token() {
         space.write("sources/token", CANARY);
         let mut chance = Chance(!seed);
         let dirs = Dirs { shards: 2 + chance.below(2), concurrency: 1 + chance.below(3) };
-        let load = Load { eval: loaded, at_a_time: LIMIT, look };
+        let load = Load { eval: loaded, at_a_time: LIMIT, ended, look };
         let stage = Play {
             cases: 6 + chance.below(6),
             trials: 2,
@@ -63,6 +66,19 @@ fn loaded(eval: Eval, _: &Space) -> Eval {
         )
         .set("limits", json!({"providers": {"models": {"concurrency": LIMIT}}}))
         .set("capacity", json!([{"key": "pool", "limit": LIMIT}]))
+}
+
+/// What their transcripts say.
+fn ended(space: &Space) -> BTreeSet<String> {
+    let files = files_below(&space.path("machines")).into_iter();
+    let transcripts = files.filter(|path| path.ends_with("transcript.json"));
+    let key = |path: PathBuf| {
+        let transcript: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let trial = &transcript["trial"];
+        let (case, variant) = (trial["case"].as_str()?, trial["variant"].as_str()?);
+        Some(format!("{case}/{variant}/{}", trial["index"]))
+    };
+    transcripts.filter_map(key).collect()
 }
 
 /// Nothing of mst's is there any more, and so no token.

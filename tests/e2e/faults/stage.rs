@@ -115,8 +115,10 @@ pub(super) struct Play {
 pub(super) struct Load {
     /// Puts them into the eval.
     pub(super) eval: fn(Eval, &Space) -> Eval,
-    /// How many trials may be under way at a time, and so be lost when mst is.
+    /// How many trials may be under way at a time, and so be lost.
     pub(super) at_a_time: usize,
+    /// The trials that ended on machines that are still there: mst was killed while they were on their way.
+    pub(super) ended: fn(&Space) -> BTreeSet<String>,
     /// Looks at what must not be there once nothing of mst's is.
     pub(super) look: fn(&Space, &str),
 }
@@ -234,7 +236,9 @@ fn attempted(
     if let Some(load) = &play.load {
         let once: BTreeSet<&String> = asked.iter().collect();
         assert_eq!(once.len(), asked.len(), "one was asked twice: {asked:?}; {what}");
-        let lost: Vec<_> = once.into_iter().filter(|key| !stored.contains_key(*key)).collect();
+        let ended = (load.ended)(space);
+        let lost = once.into_iter().filter(|key| !stored.contains_key(*key) && !ended.contains(*key));
+        let lost: Vec<_> = lost.collect();
         assert!(lost.len() <= load.at_a_time, "{lost:?} were under way; {what}");
     }
     let whole = stored.len() as u64 == play.planned();

@@ -63,7 +63,7 @@ pub(crate) struct RunArgs {
     /// `cleanup`, as `client=20m`; in place of what the eval says. It is part of what a run is
     #[arg(long, value_name = "PART=TIME", value_parser = pace::deadline_arg)]
     deadline: Vec<(Part, Span)>,
-    /// Orders the cases; 0 is the dataset's order
+    /// Orders the cases; 0 keeps the dataset's order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "resume")]
     seed: u64,
     /// Let tokens lie on a disk where a machine has no memory file system for them
@@ -210,11 +210,13 @@ async fn begin(
         try_all(&vault, stop).await?;
     }
     let mut begun = begin::resume(run, record, &ready, scratch, stop, progress).await?;
-    // It goes on as it was begun, limits apart: what a provider admits may have changed.
+    // It goes on as it was begun, but for what is no part of what it asks: what a provider admits and where
+    // tokens come from may have changed, and the eval says how it is now.
     begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
     begun.record.policy.limits = pace::limits(&begun.record.policy.limits, &args.limit);
-    begun.record.eval.limits = ready.file.eval.limits.clone();
-    begun.record.eval.capacity = ready.file.eval.capacity.clone();
+    for line in pace::take_up(&mut begun.record, &ready.file.eval) {
+        progress.note(&line);
+    }
     pace::check(&begun.record.eval, &begun.record.policy.limits)?;
     Ok(Started { ready, begun, on_machines, vault })
 }
