@@ -46,7 +46,7 @@ fn what_is_killed_under_load_loses_what_was_under_way_and_leaves_no_token() {
         let stage = Play {
             cases: 6 + chance.below(6),
             trials: 2,
-            faults: &[Fault::KillWorker, Fault::KillCoordinator],
+            faults: vec![Fault::KillWorker, Fault::KillCoordinator],
             attempts: 4,
             after: Duration::from_millis(chance.pick(&[5, 50, 500])),
             asked: space.text("asked"),
