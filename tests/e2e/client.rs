@@ -1,8 +1,9 @@
 //! Clients: processes of their own, and what of them is kept.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Run, Space, case, gone, sh, sha256};
+use crate::support::{Eval, Run, Running, Space, case, gone, sh, sha256, wait_until};
 
 /// The run of an eval whose trials all pass.
 fn run_of(eval: &Eval) -> (Space, Run) {
@@ -54,6 +55,41 @@ fn its_version_is_asked_once_and_stands_in_every_transcript() {
     Eval::new().run(&space).exits(0);
     let echo = &space.run().transcript("a/v/0")["client"];
     assert_eq!(*echo, json!({"name": "echo", "version": env!("CARGO_PKG_VERSION")}));
+}
+
+#[test]
+fn who_says_its_version_has_no_secret_to_say() {
+    let space = Space::new();
+    Eval::new()
+        .client("test \"$KEY\" = sesame-sesame")
+        .set("client.pass_env", json!(["KEY"]))
+        .set("client.version_argv", json!(["sh", "-c", "echo \"agent 1 ${KEY:-without}\""]))
+        .write(&space);
+    let mut command = space.command(["run", "eval.yaml"]);
+    command.env("KEY", "sesame-sesame");
+    space.finish(command).exits(0);
+    let transcript = space.run().transcript("a/v/0");
+    assert_eq!(transcript["client"]["version"], "agent 1 without");
+    assert_eq!(transcript["outcome"]["status"], "completed", "the client itself has it");
+}
+
+#[test]
+fn while_a_version_is_asked_mst_can_be_stopped() {
+    let space = Space::new();
+    let begun = space.text("begun");
+    Eval::new()
+        .client("cat")
+        .set("client.env", json!({"BEGUN": begun}))
+        .set("client.version_argv", json!(["sh", "-c", "touch $BEGUN; exec sleep 25"]))
+        .write(&space);
+    let mut running = Running::start(&space, space.command(["run", "eval.yaml"]));
+    wait_until("the question", || space.path("begun").exists());
+    let asked = std::time::Instant::now();
+    running.signal(Signal::INT);
+    wait_until("its end", || running.ended());
+    // It would be over by itself in 25 seconds.
+    assert!(asked.elapsed().as_secs() < 20, "{:?}", asked.elapsed());
+    running.end().exits(130);
 }
 
 #[test]

@@ -149,8 +149,8 @@ pub struct Client {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
     /// For `command`: a program and its arguments that say which version of the client this is, as
-    /// `[my-agent, --version]`. Each worker asks it once, before its first trial and without tokens;
-    /// the first line that it prints stands in transcripts.
+    /// `[my-agent, --version]`. Each worker asks it once, before its first trial, without tokens and
+    /// variables of `pass_env`; the first line that it prints stands in transcripts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub version_argv: Vec<String>,
     /// For `command`: environment variables. They are recorded; put no secret here.

@@ -21,6 +21,9 @@ use crate::{
     AuditLog, CasesWriter, Ledger, Result, RunDir, StoreError, TrialStage, atomic, json, stage, tree, trial,
 };
 
+/// What is no longer than this is after a power cut there or not, and never there in part.
+const PAGE: usize = 4096;
+
 /// What a trial that was made elsewhere must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
@@ -226,7 +229,7 @@ impl RunWriter {
         }
     }
 
-    /// Writes a grade, to be synced with others or by [`sync_grades`](RunWriter::sync_grades). The same
+    /// Writes a grade, to be synced by [`sync_grades`](RunWriter::sync_grades). The same
     /// judge's earlier grade of the same trial is kept aside.
     pub fn write_grade(&self, grade: &Grade) -> Result<PathBuf> {
         if !has_json_numbers(grade) {
@@ -242,8 +245,13 @@ impl RunWriter {
             }
             fs::rename(&path, &aside).map_err(StoreError::io("keep aside", &path))?;
         }
-        atomic::write_unsynced_via(&self.layout.tmp(), &path, &json::line(&path, grade)?)?;
-        self.grades.push(path.clone())?;
+        let bytes = json::line(&path, grade)?;
+        if bytes.len() > PAGE {
+            atomic::write_via(&self.layout.tmp(), &path, &bytes)?;
+        } else {
+            atomic::write_unsynced_via(&self.layout.tmp(), &path, &bytes)?;
+            self.grades.push(path.clone());
+        }
         Ok(path)
     }
 

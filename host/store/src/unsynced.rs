@@ -9,29 +9,28 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Result, StoreError, atomic};
 
-/// So many wait at the most.
-const MOST: usize = 64;
-
 /// From so many on the file system is synced instead of each: others may have much of theirs on its way.
 const MANY: usize = 4;
 
 #[derive(Debug, Default)]
-pub(crate) struct Unsynced(Mutex<Vec<PathBuf>>);
+pub(crate) struct Unsynced {
+    waiting: Mutex<Vec<PathBuf>>,
+    /// Held while some are synced.
+    syncing: Mutex<()>,
+}
 
 impl Unsynced {
-    /// One more was written. Syncs where it is one too many.
-    pub(crate) fn push(&self, path: PathBuf) -> Result<()> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(path);
-        match waiting.len() {
-            0..MOST => Ok(()),
-            _ => sync(std::mem::take(&mut waiting)),
-        }
+    /// One more was written.
+    pub(crate) fn push(&self, path: PathBuf) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(path);
     }
 
-    /// Syncs all that wait.
+    /// Syncs all that wait, and waits for those that another syncs. It may take as long as the file
+    /// system has to write, and holds up nobody who writes one more.
     pub(crate) fn sync(&self) -> Result<()> {
-        sync(std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        let _one_at_a_time = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        sync(waiting)
     }
 }
 

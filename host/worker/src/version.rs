@@ -1,6 +1,6 @@
 //! Which version of each client a worker asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use mst_model::VariantId;
 use mst_model::eval::{Client, ClientKind};
 use mst_model::transcript::ClientInfo;
 use mst_process::{Exit, Finished, Spec, Stdin, resolve_program};
+use tokio::task::JoinSet;
 
 use crate::client::{ClientEnvironment, surroundings};
 use crate::until::Until;
@@ -25,8 +26,8 @@ const MAX_OUTPUT: u64 = 4 << 10;
 /// How much of its first line is kept, in characters.
 const MAX_VERSION: usize = 200;
 
-/// Each variant's client, as it stands in transcripts and in `hello`. Variants that ask for a version
-/// in the same way ask once.
+/// Each variant's client, as it stands in transcripts and in `hello`. Those that ask for a version in the
+/// same way ask once, and all of them side by side. Dropping the future ends what was asked.
 ///
 /// # Errors
 /// Where a version can't be had, in words: nobody is asked anything before it is known who is asked.
@@ -36,31 +37,46 @@ pub(crate) async fn of_clients(
     scratch: &Path,
     mst: &str,
 ) -> Result<BTreeMap<VariantId, ClientInfo>, String> {
-    let mut infos = BTreeMap::new();
-    let mut asked: Vec<(&Client, String)> = Vec::new();
-    for (variant, client) in clients {
-        let same = |(other, _): &&(&Client, String)| {
-            other.version_argv == client.version_argv
-                && other.env == client.env
-                && other.pass_env == client.pass_env
+    let mut groups: Vec<(&Client, Vec<&VariantId>)> = Vec::new();
+    for (variant, client) in clients.iter().filter(|(_, client)| !client.version_argv.is_empty()) {
+        let same = |(other, _): &&mut (&Client, Vec<&VariantId>)| {
+            other.version_argv == client.version_argv && other.env == client.env
         };
-        let known = asked.iter().find(same).map(|(_, version)| version.clone());
-        let version = match (client.kind, known) {
-            // It is a part of mst.
-            (ClientKind::Echo, _) => Some(mst.to_owned()),
-            (ClientKind::Command, _) if client.version_argv.is_empty() => None,
-            (ClientKind::Command, Some(version)) => Some(version),
-            (ClientKind::Command, None) => {
-                let version = ask(client, environment, scratch)
-                    .await
-                    .map_err(|why| format!("the version of the client of `{variant}` can't be had: {why}"))?;
-                asked.push((client, version.clone()));
-                Some(version)
-            }
-        };
-        infos.insert(variant.clone(), ClientInfo { name: client.kind.as_str().to_owned(), version });
+        match groups.iter_mut().find(same) {
+            Some((_, variants)) => variants.push(variant),
+            None => groups.push((client, vec![variant])),
+        }
+    }
+    let mut asking = JoinSet::new();
+    for (at, (client, _)) in groups.iter().enumerate() {
+        // What it says stands in transcripts and errors, so that it has no secret to say.
+        let client = Client { pass_env: BTreeSet::new(), ..(*client).clone() };
+        let (environment, scratch) = (environment.clone(), scratch.to_owned());
+        asking.spawn(async move { (at, ask(&client, &environment, &scratch).await) });
+    }
+    let mut infos = unasked(clients, mst);
+    while let Some(asked) = asking.join_next().await {
+        let (at, version) = asked.map_err(|error| error.to_string())?;
+        let variants = &groups[at].1;
+        let version = version.map_err(|why| {
+            let shown = variants.first().map_or("", |variant| variant.as_str());
+            format!("the version of the client of `{shown}` can't be had: {why}")
+        })?;
+        for variant in variants {
+            infos.entry((*variant).clone()).and_modify(|info| info.version = Some(version.clone()));
+        }
     }
     Ok(infos)
+}
+
+/// The same, as far as it is known without asking.
+pub(crate) fn unasked(clients: &BTreeMap<VariantId, Client>, mst: &str) -> BTreeMap<VariantId, ClientInfo> {
+    let info = |(variant, client): (&VariantId, &Client)| {
+        // `echo` is a part of mst.
+        let version = (client.kind == ClientKind::Echo).then(|| mst.to_owned());
+        (variant.clone(), ClientInfo { name: client.kind.as_str().to_owned(), version })
+    };
+    clients.iter().map(info).collect()
 }
 
 async fn ask(client: &Client, environment: &ClientEnvironment, scratch: &Path) -> Result<String, String> {

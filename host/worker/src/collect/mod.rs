@@ -17,6 +17,7 @@ use mst_store::{ResultsDir, StoreError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::client::{Asks, InPerson};
 use crate::tokens::PlaceError;
@@ -31,6 +32,9 @@ use trials::{Trials, uses};
 
 /// How long a worker waits at its end for what it ended to be gone.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// How long the last lines may take to be written once nobody says anything any more.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A worker that could not go on. What it finished is on its disk and was said.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +104,19 @@ async fn collect_by(
     let bundle = read_bundle(&place.bundle)?;
     let lanes = Lanes::open(&place.bundle, bundle.lanes)?;
     let results = ResultsDir::open(&place.results)?;
-    let infos = version::of_clients(&bundle.clients, &place.environment, &place.scratch, &place.mst);
-    let infos = infos.await.map_err(CollectError::Client)?;
+    let (say, said) = mpsc::channel(64);
+    let (shared, heard) = Shared::new();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(write(to, said));
+    tasks.spawn(listen(from, shared.clone()));
+    let infos = tokio::select! {
+        infos = version::of_clients(&bundle.clients, &place.environment, &place.scratch, &place.mst) => {
+            infos.map_err(CollectError::Client)?
+        }
+        broken = first_failure(&mut tasks) => return Err(broken),
+        // It will ask nobody anything.
+        () = shared.stop.cancelled() => version::unasked(&bundle.clients, &place.mst),
+    };
     let runner = TrialRunner::new(
         bundle.run.clone(),
         bundle.shard,
@@ -117,11 +132,6 @@ async fn collect_by(
         Some(tokens) => runner.with_tokens(tokens.clone()),
         None => runner,
     };
-    let (say, said) = mpsc::channel(64);
-    let (shared, heard) = Shared::new();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(write(to, said));
-    tasks.spawn(listen(from, shared.clone()));
     let renewing = tokens.clone().map(|tokens| (tokens, say.clone(), shared.clone()));
     let hello = FromWorker::Hello {
         protocol: PROTOCOL.to_owned(),
@@ -155,7 +165,11 @@ async fn collect_by(
         let cut = shared.cut.load(Ordering::Relaxed);
         let gone = !cut || nothing_left(&place.scratch).await;
         let clean = removed.is_ok() && gone && !shared.unclean.load(Ordering::Relaxed);
-        tell(&say, FromWorker::Done { trials: ended, clean }).await
+        tokio::select! {
+            biased;
+            told = tell(&say, FromWorker::Done { trials: ended, clean }) => told,
+            broken = first_failure(&mut tasks) => Err(broken),
+        }
     };
     // The tasks end only when the channel does; a channel that breaks ends the worker.
     let result = working.await;
@@ -164,17 +178,29 @@ async fn collect_by(
     remove(&tokens).await?;
     drop((trials, say));
     if result.is_ok() {
-        // The last lines are still to be written.
-        while let Some(ended) = tasks.join_next().await {
-            match ended {
-                Ok(Ok(Ended::Wrote)) => break,
-                // The coordinator may still hold the way from it open, and never say anything there.
-                Ok(Ok(Ended::Mute(error))) => return Err(CollectError::Channel(error)),
-                _ => {}
-            }
-        }
+        last_words(&mut tasks).await?;
     }
     result
+}
+
+/// Waits until the last lines are written. The coordinator may hold the way from it open and say nothing
+/// there, ever; where it says that it is gone, who takes the lines may be too.
+async fn last_words(tasks: &mut JoinSet<Result<Ended, CollectError>>) -> Result<(), CollectError> {
+    let mut until = None;
+    loop {
+        let ended = tokio::select! {
+            ended = tasks.join_next() => ended,
+            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
+                return Err(CollectError::Channel(io::ErrorKind::TimedOut.into()));
+            }
+        };
+        match ended {
+            None | Some(Ok(Ok(Ended::Wrote))) => return Ok(()),
+            Some(Ok(Ok(Ended::Mute(error)))) => return Err(CollectError::Channel(error)),
+            Some(Ok(Ok(Ended::Heard) | Err(_))) => until = Some(Instant::now() + LAST_WORDS),
+            Some(Ok(Ok(Ended::Beat)) | Err(_)) => {}
+        }
+    }
 }
 
 /// Whether trials that were ended before their time have left nothing: no process, and nothing in

@@ -117,6 +117,37 @@ fn bundle(dir: &Path, schedule: &Schedule) -> Vec<(TrialKey, u32)> {
     planned
 }
 
+/// Where a worker works, with a bundle of so many cases.
+pub(super) fn place(root: &Path, cases: usize) -> Place {
+    let schedule = Schedule {
+        cases,
+        concurrency: 1,
+        lanes: 1,
+        keyed: false,
+        takes: vec![0],
+        steps: Vec::new(),
+        lives: None,
+    };
+    bundle(&root.join("bundle"), &schedule);
+    place_of(root)
+}
+
+fn place_of(root: &Path) -> Place {
+    Place {
+        bundle: root.join("bundle"),
+        results: root.join("results"),
+        scratch: root.join("scratch"),
+        environment: ClientEnvironment {
+            path: String::new(),
+            home: String::new(),
+            vars: BTreeMap::new(),
+            base_dir: root.join("scratch"),
+        },
+        tokens: vec![root.join("tokens")],
+        mst: "0.1.0".to_owned(),
+    }
+}
+
 /// What became of it: how the worker ended, what was heard, how many trials there were, and how often a
 /// token was looked at.
 struct Went {
@@ -139,19 +170,7 @@ async fn go(schedule: &Schedule) -> Went {
         .map(|(key, takes)| (key.clone(), Duration::from_millis(*takes)))
         .collect();
     let shared = Shared::new(schedule.concurrency, takes);
-    let place = Place {
-        bundle: at("bundle"),
-        results: at("results"),
-        scratch: at("scratch"),
-        environment: ClientEnvironment {
-            path: String::new(),
-            home: String::new(),
-            vars: BTreeMap::new(),
-            base_dir: at("scratch"),
-        },
-        tokens: vec![at("tokens")],
-        mst: "0.1.0".to_owned(),
-    };
+    let place = place_of(root.path());
     let (ours, theirs) = (duplex(64 << 10), duplex(64 << 10));
     let asks = Arc::new(Watchful(shared.clone()));
     let mut worker = tokio::spawn(collect_by(asks, place, ours.1, theirs.1));
