@@ -141,6 +141,42 @@ fn after_kill_9_containers_are_reaped() {
 }
 
 #[test]
+fn after_a_third_interrupt_containers_are_removed_though_mst_is_gone() {
+    let image = need!(image());
+    let space = Space::new();
+    Eval::new()
+        .client("trap '' INT TERM; cat; while :; do sleep 600; done")
+        .cases((0..2).map(|n| case(&n.to_string())))
+        .write(&space);
+    let option = format!("image={image}");
+    let mut args = vec!["run", "eval.yaml", "--runner", "mst/runner/docker", "--runner-option", &option];
+    args.extend(["--shards", "2"]);
+    let mut running = Running::start(&space, space.command(args));
+    wait_until("a worker in a container", || {
+        let runs = space.runs();
+        let names = runs.iter().flat_map(|run| containers(&run.name()));
+        let mut top =
+            names.map(|name| Command::new("docker").args(["top", &name]).output().expect("docker starts"));
+        top.any(|output| String::from_utf8_lossy(&output.stdout).contains("sleep 600"))
+    });
+    for word in ["stopping: ", "ending what runs; once more to end at once", ""] {
+        running.signal(rustix::process::Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    assert!(output.said().contains("its machines are removed meanwhile"), "{output}");
+    let run = space.run();
+    wait_until("the removal of the containers", || containers(&run.name()).is_empty());
+    // It has the run in hand until it has said so.
+    space.mst(["machines", "reap", &run.name(), "--wait"]).exits(0);
+    let told = fs::read_to_string(run.dir().join("reap.log")).expect("reads");
+    // One that was still being made may have come to be after its removal, and is removed again.
+    assert!(told.matches(": removed").count() >= 2, "{told}");
+    assert_eq!(run.trials(), 0);
+    assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+}
+
+#[test]
 fn an_image_that_is_not_there_is_said_and_no_machine_is_left() {
     need!(image());
     let space = Space::new();
