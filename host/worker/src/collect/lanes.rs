@@ -9,24 +9,28 @@ use mst_model::bundle::{CaseWork, Planned};
 use mst_model::{Case, Digest, TrialKey};
 
 use super::CollectError;
-use super::bundle::WorkLines;
+use super::bundle::{WorkLines, case_at};
 
 /// A trial that is to be done.
 pub(super) struct Next {
-    pub(super) case: Arc<Case>,
+    /// None, where it was given up to be read again.
+    pub(super) case: Option<Arc<Case>>,
+    pub(super) key: TrialKey,
     pub(super) sha256: Digest,
     pub(super) planned: Planned,
-    /// Where it stands in the bundle: the case's line, and where in that.
+    /// Where it stands in the bundle: where the case's line begins, and where in that.
     at: (u64, usize),
 }
 
 impl Next {
-    pub(super) fn key(&self) -> TrialKey {
-        TrialKey {
-            case: self.case.id.clone(),
-            variant: self.planned.variant.clone(),
-            index: self.planned.index,
+    /// Its case, read again where it was given up.
+    pub(super) async fn case(&mut self, bundle: &Arc<Path>) -> Result<Arc<Case>, CollectError> {
+        if let Some(case) = self.case.take() {
+            return Ok(case);
         }
+        let (bundle, at) = (bundle.clone(), self.at.0);
+        let read = tokio::task::spawn_blocking(move || case_at(&bundle, at)).await;
+        Ok(Arc::new(read.map_err(|error| CollectError::Host(error.to_string()))??))
     }
 }
 
@@ -34,7 +38,6 @@ impl Next {
 /// than a case: the work may be long.
 struct Lane {
     work: WorkLines,
-    line: u64,
     /// Of the case that it is at.
     rest: VecDeque<Next>,
     /// How many of its trials ask leave.
@@ -48,7 +51,7 @@ impl Lanes {
     pub(super) fn open(bundle: &Path, count: u32) -> Result<Lanes, CollectError> {
         let open = |_| WorkLines::open(bundle);
         let works = (0..count.max(1)).map(open).collect::<Result<Vec<_>, _>>()?;
-        let lane = |work| Lane { work, line: 0, rest: VecDeque::new(), asking: 0 };
+        let lane = |work| Lane { work, rest: VecDeque::new(), asking: 0 };
         let mut lanes = Lanes(works.into_iter().map(lane).collect());
         (0..lanes.0.len()).try_for_each(|lane| lanes.fill(lane))?;
         Ok(lanes)
@@ -86,17 +89,25 @@ impl Lanes {
         let last = self.0.len() - 1;
         let lane = &mut self.0[at];
         while lane.rest.is_empty() {
-            let Some(CaseWork { sha256, trials, case }) = lane.work.next()? else { break };
-            lane.line += 1;
-            let case = Arc::new(case);
-            let mine = trials.into_iter().enumerate();
+            let Some(line) = lane.work.next()? else { break };
             // What is in no lane that there is, is done all the same.
-            let mine = mine.filter(|(_, planned)| (planned.lane as usize).min(last) == at);
+            let is_mine = |planned: &Planned| (planned.lane as usize).min(last) == at;
+            if !line.trials.iter().any(is_mine) {
+                continue;
+            }
+            let CaseWork { sha256, trials, case } = lane.work.case(&line)?;
+            let case = Arc::new(case);
+            let mine = trials.into_iter().enumerate().filter(|(_, planned)| is_mine(planned));
             lane.rest.extend(mine.map(|(place, planned)| Next {
-                case: case.clone(),
+                key: TrialKey {
+                    case: case.id.clone(),
+                    variant: planned.variant.clone(),
+                    index: planned.index,
+                },
+                case: Some(case.clone()),
                 sha256,
                 planned,
-                at: (lane.line, place),
+                at: (line.at, place),
             }));
         }
         Ok(())

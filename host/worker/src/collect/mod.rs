@@ -102,7 +102,9 @@ async fn collect_by(
     to: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), CollectError> {
     let bundle = read_bundle(&place.bundle)?;
-    let lanes = Lanes::open(&place.bundle, bundle.lanes)?;
+    let (dir, count) = (place.bundle.clone(), bundle.lanes);
+    let lanes = tokio::task::spawn_blocking(move || Lanes::open(&dir, count)).await;
+    let lanes = lanes.map_err(|error| CollectError::Host(error.to_string()))??;
     let results = ResultsDir::open(&place.results)?;
     let (say, said) = mpsc::channel(64);
     let (shared, heard) = Shared::new();

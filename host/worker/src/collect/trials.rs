@@ -98,7 +98,11 @@ impl Trials {
                         running.spawn(async move { trials.one(asked.next, asked.since.elapsed(), begun).await });
                     }
                     Answer::Waits(trial) => match asking.get_mut(&trial) {
-                        Some(asking) if !asking.waits => asking.waits = true,
+                        Some(asking) if !asking.waits => {
+                            asking.waits = true;
+                            // Any number may wait, and a case may be long.
+                            asking.next.case = None;
+                        }
                         _ => return Err(unasked("waits", &trial)),
                     },
                 },
@@ -124,7 +128,7 @@ impl Trials {
             |planned: &Planned| self.tokens.as_ref().is_none_or(|tokens| tokens.is_good(&planned.variant));
         while running + asking.values().filter(|asking| !asking.waits).count() < concurrency {
             let Some((lane, next)) = lanes.next(concurrency, has_tokens)? else { break };
-            let trial = next.key();
+            let trial = next.key.clone();
             let uses = self.uses.get(&trial.variant).cloned().unwrap_or_default();
             asking.insert(trial.clone(), Asking { next, lane, since: Instant::now(), waits: false });
             tell(&self.say, FromWorker::Acquire { trial, uses }).await?;
@@ -133,9 +137,9 @@ impl Trials {
     }
 
     /// Does a trial, keeps it and says so; false where it was ended before its time, and is missing.
-    async fn one(&self, next: Next, waited: Duration, begun: UnderWay) -> Result<bool, CollectError> {
-        let trial = next.key();
-        let Next { case, sha256, planned, .. } = &next;
+    async fn one(&self, mut next: Next, waited: Duration, begun: UnderWay) -> Result<bool, CollectError> {
+        let case = next.case(&self.bundle).await?;
+        let Next { key: trial, sha256, planned, .. } = next;
         // A token may have come to its end while the trial waited for leave.
         if let Some(tokens) = &self.tokens {
             tokio::select! {
@@ -147,11 +151,11 @@ impl Trials {
             }
             tokens.put_back(&planned.variant)?;
         }
-        let deadline = self.runner.client_deadline(case);
+        let deadline = self.runner.client_deadline(&case);
         locked(&self.shared.in_flight).insert(trial.clone(), (Instant::now(), deadline.as_millis() as u64));
         let stage = self.results.stage()?;
         let run =
-            self.runner.run(case, *sha256, &planned.variant, planned.index, planned.attempt, stage.dir());
+            self.runner.run(&case, sha256, &planned.variant, planned.index, planned.attempt, stage.dir());
         let transcript = tokio::select! {
             transcript = run => Some(transcript.map_err(|error| CollectError::Host(crate::whole(&error)))?),
             () = self.shared.kill.cancelled() => None,
