@@ -109,8 +109,8 @@ fn added_granted_revoked_and_taken_out() {
       granted      env:ACME_REGION
     ");
     let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
-    assert!(page.contains("  workspace:check, in a copy of the trial's workspace, on the machine that grades  [not granted]\n"), "{page}");
-    assert!(page.contains("  env:ACME_REGION, of your environment  [granted]\n"), "{page}");
+    assert!(page.contains("  [not granted] workspace:check\n"), "{page}");
+    assert!(page.contains("  [granted] env:ACME_REGION\n"), "{page}");
     insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check").exits(0), @r"
     exit 0
     -- stdout
@@ -517,9 +517,7 @@ fn a_policy_binds_mst_s_own_plugins() {
     space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
     let page = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml").exits(0).stdout;
     assert!(
-        page.contains(
-            "      x the policy `strict.toml` admits no program `docker`: `programs` has `podman`\n"
-        ),
+        page.contains("      x the policy `strict.toml` admits no program `docker`: `programs` has\n"),
         "{page}"
     );
     let json = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml --json").exits(0).json();
@@ -633,7 +631,7 @@ fn a_page_for_a_pull_request() {
     mst(&space, "plugin add check.wasm --grant workspace:check").exits(0);
     let page = mst(&space, "plugin inspect acme/judge/check --markdown").exits(0).stdout;
     assert!(page.starts_with("## acme/judge/check 1.0.0\n"), "{page}");
-    assert!(page.contains("\n#### `workspace:check`, in a copy of the trial's workspace, on the machine that grades — **granted**\n"), "{page}");
-    assert!(page.contains("\n#### `env:ACME_REGION`, of your environment — **not granted**\n"), "{page}");
+    assert!(page.contains("\n#### **granted** `workspace:check`\n"), "{page}");
+    assert!(page.contains("\n#### **not granted** `env:ACME_REGION`\n"), "{page}");
     mst(&space, "plugin inspect acme/judge/check --markdown --json").exits(2);
 }

@@ -16,130 +16,195 @@ fn page(id: &str) -> String {
 
 #[test]
 fn the_page_of_the_dataset_jsonl() {
-    insta::assert_snapshot!(page("mst/dataset/jsonl"), @r"
+    insta::assert_snapshot!(page("mst/dataset/jsonl"), @r#"
     mst/dataset/jsonl 0.1.0
-    Cases from a file of JSON objects: one a line (JSONL) or one array, either of them also gzipped.
+      world     dataset, of mst:plugin@0.1.0
+      file      [DIGEST], [SIZE] bytes
+      standing  mst's own: granted all that it asks for, and only a policy takes that away
 
-    world     dataset, of mst:plugin@0.1.0
-    file      [DIGEST], [SIZE] bytes
-    license   Apache-2.0
+    It says of itself
+      about     "Cases from a file of JSON objects: one a line (JSONL) or one array,
+                either of them also gzipped."
+      license   "Apache-2.0"
+
+    In short
+      This dataset sees 1 directory.
 
     Asks for
-      in short: it sees 1 directory; by itself nothing else
-      dir:data, read
+      dir:data
+          read
           ! reads the path in your option `path`
 
     Options
-      fields  object                  Which field of an object is which part of a case. A name is a member of the object, or, where it begins with `/`, a JSON Pointer (RFC 6901) into it. What is named must be there in every case, but for …
-      format  string                  `jsonl`: one object a line, blank lines are skipped. `json`: one array of objects. `auto`: an array where the first character that is no blank is `[`.
-      path    string, path, required  The file. It may be gzipped; that is seen from its content, not from its name.
+      fields: object, `{}` where you set none
+          "Which field of an object is which part of a case. A name is a member of
+          the object, or, where it begins with `/`, a JSON Pointer (RFC 6901) into
+          it. What is named must be there in every case, but for metadata and
+          deadline_ms; what is not named is taken from a field of the part's own
+          name, where there is one. null stands for none, though there be a field of
+          that name."
+      format: string, one of `auto`, `jsonl`, `json`, `auto` where you set none
+          "`jsonl`: one object a line, blank lines are skipped. `json`: one array of
+          objects. `auto`: an array where the first character that is no blank is
+          `[`."
+      path: string, path, required
+          "The file. It may be gzipped; that is seen from its content, not from its
+          name."
 
-    Imports
+    Imports: what it can call; each call is held to what is granted above
       mst:plugin/types@0.1.0
-      wasi:io/error@0.2.6
-      wasi:io/streams@0.2.6           input-stream.read, input-stream.blocking-read, output-stream.check-write, output-stream.write, output-stream.blocking-write-and-flush, output-stream.blocking-flush
-      wasi:cli/environment@0.2.6      get-environment
-      wasi:cli/exit@0.2.6             exit
-      wasi:cli/stdin@0.2.6            get-stdin
-      wasi:cli/stdout@0.2.6           get-stdout
-      wasi:cli/stderr@0.2.6           get-stderr
-      wasi:cli/terminal-input@0.2.6
-      wasi:cli/terminal-output@0.2.6
-      wasi:cli/terminal-stdin@0.2.6   get-terminal-stdin
-      wasi:cli/terminal-stdout@0.2.6  get-terminal-stdout
-      wasi:cli/terminal-stderr@0.2.6  get-terminal-stderr
-      wasi:clocks/wall-clock@0.2.6
-      wasi:filesystem/types@0.2.6     descriptor.read-via-stream, descriptor.write-via-stream, descriptor.append-via-stream, descriptor.get-flags, descriptor.get-type, descriptor.stat, descriptor.open-at, descriptor.metadata-hash, filesystem-error-code
-      wasi:filesystem/preopens@0.2.6  get-directories
+      for its language's own library, which finds no file, no variable and no
+          network that is not granted above: wasi:io/error@0.2.6,
+          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
+          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
+          wasi:cli/terminal-input@0.2.6, wasi:cli/terminal-output@0.2.6,
+          wasi:cli/terminal-stdin@0.2.6, wasi:cli/terminal-stdout@0.2.6,
+          wasi:cli/terminal-stderr@0.2.6, wasi:clocks/wall-clock@0.2.6,
+          wasi:filesystem/types@0.2.6, wasi:filesystem/preopens@0.2.6
 
-    Exports
-      mst:plugin/cases@0.1.0  cursor.next, open
-    ");
+    Exports: what mst calls
+      mst:plugin/cases@0.1.0: cursor.next, open
+    "#);
 }
 
 #[test]
 fn the_page_of_the_judge_text() {
-    insta::assert_snapshot!(page("mst/judge/text"), @"
+    insta::assert_snapshot!(page("mst/judge/text"), @r#"
     mst/judge/text 0.1.0
-    Compares the client's report, or a file that it left, with what the case expects: the same, contained, matched by a pattern, the same JSON, or the same number.
+      world     judge, of mst:plugin@0.1.0
+      file      [DIGEST], [SIZE] bytes
+      standing  mst's own: granted all that it asks for, and only a policy takes that away
 
-    world     judge, of mst:plugin@0.1.0
-    file      [DIGEST], [SIZE] bytes
-    license   Apache-2.0
+    It says of itself
+      about     "Compares the client's report, or a file that it left, with what the
+                case expects: the same, contained, matched by a pattern, the same
+                JSON, or the same number."
+      license   "Apache-2.0"
 
-    Asks for nothing: no command, no directory, no network.
+    In short
+      Asks for nothing: no command, no directory, no network.
 
     Options
-      against             string            What is compared: `report`, or `files/` and the path of a file in the workspace, as `files/out/answer.txt`. A report or file that is not there fails the trial.
-      expected_pointer    string            A JSON Pointer (RFC 6901) to the part of the case's `expected` that is compared, as `/answer`.
-      extract             string            For `number`: `whole`, the text is a number and nothing else; `last`, its last number counts. Both read `1,234.5` and `-6e3`.
-      ignore_case         boolean           Whether `exact`, `contains` and `regex` ignore case; `regex` that of ASCII letters only.
-      mode                string, required  `exact`: the text is the expected one. `contains`: the expected text stands in it. `regex`: the pattern matches somewhere in it. `json-equal`: it is JSON, and structurally the expected value; the orde…
-      pattern             string            For `regex`: the pattern, in the syntax of Rust's regex-lite; without it the expected value is the pattern. It may match anywhere: write `^…$` for the whole.
-      relative_tolerance  number            The same as a share of the expected number, as 0.01 for 1 %. The wider of the two tolerances counts.
-      tolerance           number            For `number` and the numbers in `json-equal`: the difference that is still the same.
-      trim                boolean           Whether blanks at both ends of both sides are ignored.
-      value               any               What is expected, for every case; without it the case's own `expected` is.
+      against: string, matching `^(report|files/.+)$`, `report` where you set none
+          "What is compared: `report`, or `files/` and the path of a file in the
+          workspace, as `files/out/answer.txt`. A report or file that is not there
+          fails the trial."
+      expected_pointer: string, matching `^(/.*)?$`, `` where you set none
+          "A JSON Pointer (RFC 6901) to the part of the case's `expected` that is
+          compared, as `/answer`."
+      extract: string, one of `whole`, `last`, `whole` where you set none
+          "For `number`: `whole`, the text is a number and nothing else; `last`, its
+          last number counts. Both read `1,234.5` and `-6e3`."
+      ignore_case: boolean, `false` where you set none
+          "Whether `exact`, `contains` and `regex` ignore case; `regex` that of
+          ASCII letters only."
+      mode: string, one of `exact`, `contains`, `regex`, `json-equal`, `number`,
+          required
+          "`exact`: the text is the expected one. `contains`: the expected text
+          stands in it. `regex`: the pattern matches somewhere in it. `json-equal`:
+          it is JSON, and structurally the expected value; the order of an object's
+          members does not matter. `number`: it is the expected number."
+      pattern: string
+          "For `regex`: the pattern, in the syntax of Rust's regex-lite; without it
+          the expected value is the pattern. It may match anywhere: write `^…$` for
+          the whole."
+      relative_tolerance: number, `0` where you set none
+          "The same as a share of the expected number, as 0.01 for 1 %. The wider of
+          the two tolerances counts."
+      tolerance: number, `0` where you set none
+          "For `number` and the numbers in `json-equal`: the difference that is
+          still the same."
+      trim: boolean, `true` where you set none
+          "Whether blanks at both ends of both sides are ignored."
+      value: any
+          "What is expected, for every case; without it the case's own `expected`
+          is."
 
-    Imports
+    Imports: what it can call; each call is held to what is granted above
       mst:plugin/types@0.1.0
-      mst:plugin/evidence@0.1.0        trial.eval-case, trial.entries, trial.read
-      wasi:io/error@0.2.6
-      wasi:io/streams@0.2.6            output-stream.check-write, output-stream.write, output-stream.blocking-write-and-flush, output-stream.blocking-flush
-      wasi:cli/environment@0.2.6       get-environment
-      wasi:cli/exit@0.2.6              exit
-      wasi:cli/stdin@0.2.6             get-stdin
-      wasi:cli/stdout@0.2.6            get-stdout
-      wasi:cli/stderr@0.2.6            get-stderr
-      wasi:clocks/wall-clock@0.2.6
-      wasi:filesystem/types@0.2.6      descriptor.write-via-stream, descriptor.append-via-stream, descriptor.get-type, descriptor.stat, filesystem-error-code
-      wasi:filesystem/preopens@0.2.6   get-directories
-      wasi:random/insecure-seed@0.2.6  insecure-seed
+      mst:plugin/evidence@0.1.0: trial.eval-case, trial.entries, trial.read
+      for its language's own library, which finds no file, no variable and no
+          network that is not granted above: wasi:io/error@0.2.6,
+          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
+          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
+          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
+          wasi:filesystem/preopens@0.2.6, wasi:random/insecure-seed@0.2.6
 
-    Exports
-      mst:plugin/grading@0.1.0  judge
-    ");
+    Exports: what mst calls
+      mst:plugin/grading@0.1.0: judge
+    "#);
 }
 
 #[test]
 fn the_page_of_the_judge_command() {
     insta::assert_snapshot!(page("mst/judge/command"), @r#"
     mst/judge/command 0.1.0
-    Runs a command of yours in the trial's workspace, and passes or fails by its exit code or by the JSON that it prints.
+      world     judge, of mst:plugin@0.1.0
+      file      [DIGEST], [SIZE] bytes
+      standing  mst's own: granted all that it asks for, and only a policy takes that away
 
-    world     judge, of mst:plugin@0.1.0
-    file      [DIGEST], [SIZE] bytes
-    license   Apache-2.0
+    It says of itself
+      about     "Runs a command of yours in the trial's workspace, and passes or
+                fails by its exit code or by the JSON that it prints."
+      license   "Apache-2.0"
+
+    In short
+      This judge has 1 command run in trials' workspaces, as you.
+      ! runs beside what the evaluated client wrote, as you: workspace:check
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+
+    Commands
+      Each runs as you, on the machine that grades, in a copy of the files that the
+      client left of a trial (one try at one case): a copy keeps the trial as it
+      was, and confines nothing. It has no variable and no secret of yours, and a
+      HOME of its own.
+      In their lines:
+          {option(x)}  you fill it, by the option x
 
     Asks for
-      in short: it has 1 command run in trials' workspaces, as you; by itself nothing else
-      workspace:check, in a copy of the trial's workspace, on the machine that grades
+      workspace:check
           {command:option(command)}
-          at most 1h, and 1 MiB of each output
+          at most 1h; the plugin reads 1 MiB of stdout and of stderr
+          ! what it runs or reads there (tests, build files, configuration) may be
+            the evaluated client's own work, run as you
           ! the user's own command, run as you: your option `command`
 
     Options
-      command  string or array, required  The check. An array is a program and its arguments, as they are: no shell, no splitting, no globs; for a shell write ["sh", "-c", "…"]. A string is a program without arguments. It runs in a restored c…
-      result   string                     `exit`: code 0 passes, any other code and any signal fail, with the end of what was printed as the reason. `json`: the command ends with code 0 and prints, as all of its stdout or as its last line, on…
+      command: string or array, required
+          "The check. An array is a program and its arguments, as they are: no
+          shell, no splitting, no globs; for a shell write [\"sh\", \"-c\", \"…\"].
+          A string is a program without arguments. It runs in a restored copy of the
+          workspace that the client left, with a closed environment: MST_CASE_FILE
+          (a file with the case as JSON, mst.case/v1, with `expected` and
+          `metadata`), MST_REPORT_FILE (a file with the bytes of the client's
+          report), MST_CASE_ID, MST_VARIANT and MST_TRIAL (from 0). What stands in
+          the workspace and in the report was written by the client: don't run it
+          without thinking."
+      result: string, one of `exit`, `json`, `exit` where you set none
+          "`exit`: code 0 passes, any other code and any signal fail, with the end
+          of what was printed as the reason. `json`: the command ends with code 0
+          and prints, as all of its stdout or as its last line, one object with
+          exactly one of \"pass\" (true or false), \"score\" (0.0 to 1.0) and
+          \"abstain\" (why it can't say); and, if it likes, \"reason\" (a sentence)
+          and \"measures\" ({name: number} or {name: {\"value\": number, \"unit\":
+          \"ms\"}}). In both, a command that can't be run (126, 127) or runs out of
+          time is an error of the check, and never a failed trial."
 
-    Imports
+    Imports: what it can call; each call is held to what is granted above
       mst:plugin/types@0.1.0
       mst:plugin/evidence@0.1.0
       mst:plugin/commands@0.1.0
-      mst:plugin/workspace@0.1.0      run
-      wasi:io/error@0.2.6
-      wasi:io/streams@0.2.6           output-stream.check-write, output-stream.write, output-stream.blocking-write-and-flush, output-stream.blocking-flush
-      wasi:cli/environment@0.2.6      get-environment
-      wasi:cli/exit@0.2.6             exit
-      wasi:cli/stdin@0.2.6            get-stdin
-      wasi:cli/stdout@0.2.6           get-stdout
-      wasi:cli/stderr@0.2.6           get-stderr
-      wasi:clocks/wall-clock@0.2.6
-      wasi:filesystem/types@0.2.6     descriptor.write-via-stream, descriptor.append-via-stream, descriptor.get-type, descriptor.stat, filesystem-error-code
-      wasi:filesystem/preopens@0.2.6  get-directories
+      mst:plugin/workspace@0.1.0: run
+      for its language's own library, which finds no file, no variable and no
+          network that is not granted above: wasi:io/error@0.2.6,
+          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
+          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
+          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
+          wasi:filesystem/preopens@0.2.6
 
-    Exports
-      mst:plugin/grading@0.1.0  judge
+    Exports: what mst calls
+      mst:plugin/grading@0.1.0: judge
     "#);
 }
 
@@ -147,94 +212,159 @@ fn the_page_of_the_judge_command() {
 fn the_page_of_the_runner_docker() {
     insta::assert_snapshot!(page("mst/runner/docker"), @r#"
     mst/runner/docker 0.1.0
-    A container for each shard, by the CLI of docker or podman.
+      world     machine-runner, of mst:plugin@0.1.0
+      file      [DIGEST], [SIZE] bytes
+      standing  mst's own: granted all that it asks for, and only a policy takes that away
+      shards    at most 256 at a time, each on a machine
 
-    world     machine-runner, of mst:plugin@0.1.0
-    file      [DIGEST], [SIZE] bytes
-    license   Apache-2.0
-    shards    at most 256
-    ports     none
+    It says of itself
+      about     "A container for each shard, by the CLI of docker or podman."
+      license   "Apache-2.0"
+
+    In short
+      This runner has 13 commands run on this machine, as you.
+      ! as good as root on a container engine's host: every command
+      ! opens containers to the engine's host: exec:make-dir
+      ! can log in or act on other machines, as you: every command
+      ! It decides where a run goes: the prompts and files of cases, the clients'
+        command lines and environment, and the values of the eval's tokens go to a
+        program that it starts, and from there to the machine (a container, a host)
+        that it makes for each part of a run (a shard).
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+
+    Commands
+      Each runs as you, on this machine: it may do what you may. It begins in an
+      empty directory, with your PATH, your HOME and what its marks name. The plugin
+      calls it when it likes, 10,000 times a call of its own at most. Where it only
+      starts one, mst has its output, without a bound.
+      Of each of them:
+          ! speaks to a container engine: who may do that is as good as root on its
+            host
+          ! gets your SSH agent: may log in wherever your keys do
+          ! gets of your environment: `CONTAINER_HOST`, `DOCKER_CERT_PATH`,
+            `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`,
+            `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
+      In their lines:
+          {name:type}   the plugin fills it, within its type
+          {option(x)}   you fill it, by the option x
+          {machine}     mst fills it: the name that it gave a machine of this run,
+                        and no other
+          {run}         mst fills it: the run's name
+          {command...}  mst fills it (or {command:shell}): what mst runs on the
+                        machine, unseen by the plugin
+          {x:host-dir}  mst fills it: a directory of what goes to a machine, or
+                        comes back
+          [...]         left out where its slot is empty
+          {{ }}         one brace each
 
     Asks for
-      in short: it has 13 commands run on this machine, as you; by itself nothing else
-      for every command below
-          ! speaks to a container engine: who may do that is as good as root on its host
-          ! your SSH agent: may log in wherever your keys do
-          ! your environment's `CONTAINER_HOST`, `DOCKER_CERT_PATH`, `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`, `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
-      exec:image, on this machine, as you
-          {engine:enum(docker|podman)} image inspect --format={{{{.Config.User}}}} {option(image)}
-          at most 1m, and 1 MiB of each output
-      exec:pull, on this machine, as you
-          {engine:enum(docker|podman)} pull --quiet [--platform={option(platform)}] {option(image)}
-          at most 30m, and 1 MiB of each output
-      exec:create, on this machine, as you
-          {engine:enum(docker|podman)} run --detach --init --pull=never --user=0 --name={machine} --label=mst.run={run} --label=mst.machine={machine} --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges [--memory={option(memory)}] [--cpus={option(cpus)}] [--network={option(network)}] [--platform={option(platform)}] --entrypoint=sleep {option(image)} 2147483647
-          at most 5m, and 1 MiB of each output
-          ! opens the container to this machine: `--network`
-      exec:container, on this machine, as you
-          {engine:enum(docker|podman)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}' {machine}
-          at most 1m, and 1 MiB of each output
-      exec:id, on this machine, as you
-          {engine:enum(docker|podman)} exec --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?/)} {machine} id {which:enum(-u|-g)}
-          at most 1m, and 1 MiB of each output
-          ! free text from the plugin: `user`
-      exec:label, on this machine, as you
-          {engine:enum(docker|podman)} container inspect '--format={{{{index .Config.Labels "mst.machine"}}}}' {machine}
-          at most 1m, and 1 MiB of each output
-      exec:destroy, on this machine, as you
+      exec:image
+          {engine:enum(docker|podman)} image inspect --format={{{{.Config.User}}}}
+              {option(image)}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+      exec:pull
+          {engine:enum(docker|podman)} pull --quiet [--platform={option(platform)}]
+              {option(image)}
+          at most 30m; the plugin reads 1 MiB of stdout and of stderr
+      exec:create
+          {engine:enum(docker|podman)} run --detach --init --pull=never --user=0
+              --name={machine} --label=mst.run={run} --label=mst.machine={machine}
+              --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges
+              [--memory={option(memory)}] [--cpus={option(cpus)}]
+              [--network={option(network)}] [--platform={option(platform)}]
+              --entrypoint=sleep {option(image)} 2147483647
+          at most 5m; the plugin reads 1 MiB of stdout and of stderr
+          ! may open the container to the engine's machine, as your options say:
+            `--network`
+      exec:container
+          {engine:enum(docker|podman)} container inspect '--format={{{{.Id}}}}
+              {{{{.Image}}}}' {machine}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+      exec:id
+          {engine:enum(docker|podman)} exec
+              --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9
+              _.-]*)?/)} {machine} id {which:enum(-u|-g)}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          ! text from the plugin, within its pattern: `user`
+      exec:label
+          {engine:enum(docker|podman)} container inspect '--format={{{{index
+              .Config.Labels "mst.machine"}}}}' {machine}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+      exec:destroy
           {engine:enum(docker|podman)} rm --force --volumes {machine}
-          at most 2m, and 1 MiB of each output
-      exec:list, on this machine, as you
-          {engine:enum(docker|podman)} ps --all --filter=label=mst.run={run} --format={{{{.Names}}}}
-          at most 1m, and 1 MiB of each output
-      exec:exec, on this machine, as you
-          {engine:enum(docker|podman)} exec --interactive [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?/)}] {machine} {command...}
-          at most 7days, and 1 MiB of each output
-          ! free text from the plugin: `user`
-      exec:make-dir, on this machine, as you
-          {engine:enum(docker|podman)} exec --user=0 {machine} mkdir -p {target:machine-path}
-          at most 1m, and 1 MiB of each output
-      exec:own, on this machine, as you
-          {engine:enum(docker|podman)} exec --user=0 {machine} chown -hR {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
-          at most 5m, and 1 MiB of each output
-          ! free text from the plugin: `owner`
-      exec:copy-to, on this machine, as you
-          {engine:enum(docker|podman)} cp {source:host-dir}/. {machine}:{target:machine-path}
-          at most 1h, and 1 MiB of each output
-          ! sees a directory of the host's: what goes to a machine, or comes from it
-      exec:copy-from, on this machine, as you
-          {engine:enum(docker|podman)} cp {machine}:{source:machine-path}/. {target:host-dir}
-          at most 1h, and 1 MiB of each output
-          ! sees a directory of the host's: what goes to a machine, or comes from it
+          at most 2m; the plugin reads 1 MiB of stdout and of stderr
+      exec:list
+          {engine:enum(docker|podman)} ps --all --filter=label=mst.run={run}
+              --format={{{{.Names}}}}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+      exec:exec
+          {engine:enum(docker|podman)} exec --interactive
+              [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-
+              9_.-]*)?/)}] {machine} {command...}
+          at most 7 days; the plugin reads nothing of it: what it says is between
+            mst and a machine
+          ! text from the plugin, within its pattern: `user`
+      exec:make-dir
+          {engine:enum(docker|podman)} exec --user=0 {machine} mkdir -p
+              {target:machine-path}
+          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          ! opens the container to the engine's machine: `-p`
+      exec:own
+          {engine:enum(docker|podman)} exec --user=0 {machine} chown -hR
+              {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
+          at most 5m; the plugin reads 1 MiB of stdout and of stderr
+          ! text from the plugin, within its pattern: `owner`
+      exec:copy-to
+          {engine:enum(docker|podman)} cp {source:host-dir}/.
+              {machine}:{target:machine-path}
+          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
+          ! sees a directory of mst's: what goes to a machine, or comes from it
+      exec:copy-from
+          {engine:enum(docker|podman)} cp {machine}:{source:machine-path}/.
+              {target:host-dir}
+          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
+          ! sees a directory of mst's: what goes to a machine, or comes from it
 
     Options
-      cpus      number            The most processors of a machine, as `2` or `0.5`.
-      engine    string            The program that makes them. It finds its engine as it does for you: by its own configuration and `DOCKER_HOST`, `DOCKER_CONTEXT` or `CONTAINER_HOST`.
-      image     string, required  What the machines are made from, as `debian:12` or `registry.example/worker@sha256:…`. Pulled where it is not here. It needs `sleep`, `mkdir` and whatever the client needs; where its user is not root,…
-      memory    string            The most memory of a machine, as `512m` or `4g`.
-      network   string            The network of the machines, as `none`; the engine's own default where it is not set. `host` and `container:NAME` open a machine to what is there.
-      platform  string            The platform of the image, as `linux/arm64`.
-      user      string            Whom the worker and the client run as, a name of the image's or a number, as `agent` or `1000:1000`; the image's own user where it is not set.
+      cpus: number
+          "The most processors of a machine, as `2` or `0.5`."
+      engine: string, one of `docker`, `podman`, `docker` where you set none
+          "The program that makes them. It finds its engine as it does for you: by
+          its own configuration and `DOCKER_HOST`, `DOCKER_CONTEXT` or
+          `CONTAINER_HOST`."
+      image: string, matching `^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`, required
+          "What the machines are made from, as `debian:12` or
+          `registry.example/worker@sha256:…`. Pulled where it is not here. It needs
+          `sleep`, `mkdir` and whatever the client needs; where its user is not
+          root, or the option `user` is set, also `id` and `chown`."
+      memory: string, matching `^[0-9]+[bkmgBKMG]?$`
+          "The most memory of a machine, as `512m` or `4g`."
+      network: string, matching `^[A-Za-z0-9][A-Za-z0-9_.:-]*$`
+          "The network of the machines, as `none`; the engine's own default where it
+          is not set. `host` and `container:NAME` open a machine to what is there."
+      platform: string, matching `^[a-z0-9]+/[a-z0-9]+(/[a-z0-9]+)?$`
+          "The platform of the image, as `linux/arm64`."
+      user: string, matching
+          `^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`
+          "Whom the worker and the client run as, a name of the image's or a number,
+          as `agent` or `1000:1000`; the image's own user where it is not set."
 
-    Imports
-      mst:plugin/log@0.1.0            progress
+    Imports: what it can call; each call is held to what is granted above
+      mst:plugin/log@0.1.0: progress
       mst:plugin/types@0.1.0
       mst:plugin/commands@0.1.0
-      mst:plugin/process@0.1.0        run, start
-      wasi:io/error@0.2.6
-      wasi:io/streams@0.2.6           output-stream.check-write, output-stream.write, output-stream.blocking-write-and-flush, output-stream.blocking-flush
-      wasi:cli/environment@0.2.6      get-environment
-      wasi:cli/exit@0.2.6             exit
-      wasi:cli/stdin@0.2.6            get-stdin
-      wasi:cli/stdout@0.2.6           get-stdout
-      wasi:cli/stderr@0.2.6           get-stderr
-      wasi:clocks/wall-clock@0.2.6
-      wasi:filesystem/types@0.2.6     descriptor.write-via-stream, descriptor.append-via-stream, descriptor.get-type, descriptor.stat, filesystem-error-code
-      wasi:filesystem/preopens@0.2.6  get-directories
+      mst:plugin/process@0.1.0: run, start
+      for its language's own library, which finds no file, no variable and no
+          network that is not granted above: wasi:io/error@0.2.6,
+          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
+          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
+          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
+          wasi:filesystem/preopens@0.2.6
 
-    Exports
-      mst:plugin/machine@0.1.0  create-machine, destroy-machine, list-machines
-      mst:plugin/channel@0.1.0  run-command, copy-to, copy-from, forward-port
+    Exports: what mst calls
+      mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
+      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port
     "#);
 }
 
@@ -252,6 +382,9 @@ fn as_json_a_page_says_what_it_asks_for() {
         "contract": "0.1.0",
         "requests": [
           {
+            "facts": [
+              "read"
+            ],
             "key": "dir:data",
             "request": {
               "access": "read",
@@ -274,6 +407,9 @@ fn as_json_a_page_says_what_it_asks_for() {
         "contract": "0.1.0",
         "requests": [
           {
+            "facts": [
+              "at most 1h; the plugin reads 1 MiB of stdout and of stderr"
+            ],
             "key": "workspace:check",
             "request": {
               "argv": [
@@ -286,6 +422,7 @@ fn as_json_a_page_says_what_it_asks_for() {
               "timeout": "1h"
             },
             "risks": [
+              "what it runs or reads there (tests, build files, configuration) may be the evaluated client's own work, run as you",
               "the user's own command, run as you: your option `command`"
             ]
           }
@@ -313,7 +450,7 @@ fn inspecting_runs_nothing() {
     let space = Space::new();
     let output = space.mst(["plugin".as_ref(), "inspect".as_ref(), file.as_os_str()]).exits(0);
     assert_eq!(output.stderr, "");
-    assert!(output.stdout.contains("\n  workspace:sleep, "), "{output}");
+    assert!(output.stdout.contains("\n  workspace:sleep\n"), "{output}");
 }
 
 /// Refused by both who looks at it and who would use it, in the same words.

@@ -188,6 +188,12 @@ pub(crate) fn first_party(id: &str) -> Option<Result<PluginFile, Failure>> {
     )
 }
 
+/// Whether this file is one of mst's own, byte for byte, whatever it says that it is.
+pub(crate) fn is_built_in(file: &PluginFile) -> bool {
+    let bytes = FIRST_PARTY.iter().find(|(id, _)| *id == file.manifest().id.as_str());
+    bytes.is_some_and(|(_, bytes)| *bytes == file.bytes())
+}
+
 /// All first-party plugins.
 pub(crate) fn all_first_party() -> Result<Vec<PluginFile>, Failure> {
     FIRST_PARTY.iter().filter_map(|(id, _)| first_party(id)).collect()

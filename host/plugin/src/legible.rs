@@ -32,8 +32,58 @@ pub(crate) fn shown(text: &str, max: usize) -> String {
 
 /// The names, each in backticks, with commas between.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    names.into_iter().map(|name| format!("`{}`", shown(name, 80))).collect::<Vec<_>>().join(", ")
+    names.into_iter().map(|name| code(name, 80)).collect::<Vec<_>>().join(", ")
 }
+
+/// A stranger's text in a sentence of the host's, in backticks. It has none of its own, so that it
+/// does not end where it likes.
+pub(crate) fn code(text: &str, max: usize) -> String {
+    format!("`{}`", shown(text, max).replace('`', "\u{2bc}"))
+}
+
+/// A stranger's text as a quotation: on one line, in quotes, and never so padded that what follows
+/// looks like a line of the host's.
+pub(crate) fn quotation(text: &str, max: usize) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("\"{}\"", shown(&text, max).replace('"', "\\\""))
+}
+
+/// `text` in lines of at most `WIDTH` columns that begin with `first` and then with `then`, so that no
+/// terminal has to break a line and let a stranger's text begin one.
+pub(crate) fn wrapped(first: &str, then: &str, text: &str) -> String {
+    let columns = |text: &str| text.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+    let mut out = String::from(first);
+    let (mut used, mut fresh) = (columns(first), true);
+    for word in text.split(' ') {
+        if !fresh && used + 1 + columns(word) > WIDTH {
+            out.truncate(out.trim_end_matches(' ').len());
+            out.push('\n');
+            out.push_str(then);
+            (used, fresh) = (columns(then), true);
+        }
+        if !fresh {
+            out.push(' ');
+            used += 1;
+        }
+        for c in word.chars() {
+            let wide = if c.is_ascii() { 1 } else { 2 };
+            if used + wide > WIDTH {
+                out.push('\n');
+                out.push_str(then);
+                used = columns(then);
+            }
+            out.push(c);
+            used += wide;
+        }
+        fresh = false;
+    }
+    out.truncate(out.trim_end_matches(' ').len());
+    out.push('\n');
+    out
+}
+
+/// What fits on the narrowest terminal that people use.
+const WIDTH: usize = 80;
 
 #[cfg(test)]
 mod tests {
@@ -46,5 +96,25 @@ mod tests {
             "a\\u{202e}b\\u{200b}\\u{1b}[2J\\u{0}\\nü 漢"
         );
         assert_eq!(shown("abcdef", 3), "abc…");
+    }
+
+    #[test]
+    fn a_quotation_ends_where_the_host_ends_it() {
+        assert_eq!(quotation("a \"b\"  \n  c", 80), r#""a \"b\" c""#);
+        assert_eq!(code("a`b", 80), "`a\u{2bc}b`");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_is_wider_than_a_terminal(text in "( {0,90}|[a-z漢]{0,200}|[a-z]{1,9} ){0,20}") {
+            let lines = wrapped("  ! ", "      ", &text);
+            let words = |text: &str| text.split_whitespace().collect::<String>();
+            proptest::prop_assert_eq!(words(&lines), words(&format!("! {text}")));
+            for line in lines.lines().skip(1) {
+                proptest::prop_assert!(line.is_empty() || line.starts_with("      "), "{:?}", line);
+            }
+            let columns = |line: &str| line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+            proptest::prop_assert!(lines.lines().all(|line| columns(line) <= WIDTH), "{}", lines);
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::text::{argv, bounds, extern_row};
+use super::text::{OptionRow, argv, extern_row};
 use super::{Line, Page};
-use crate::legible::shown;
+use crate::legible::{quotation, shown};
 use crate::request::Request;
+use crate::risk::Mark;
 
 impl Page {
     /// The page as Markdown, as forges show it. A stranger's text is words or code in it, and never
@@ -19,34 +20,26 @@ impl Page {
 
     fn write_markdown(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "## {} {}\n", words(self.id.as_str()), words(&self.version.to_string()))?;
-        writeln!(out, "{}\n", words(&shown(&self.description, 500)))?;
-        let mut facts = vec![
-            ("world", format!("{}, of mst:plugin@{}", self.world, self.contract)),
-            ("file", format!("{}, {} bytes", self.digest, self.size_bytes)),
-        ];
-        let shards = self.max_shards.map(|most| ("shards", format!("at most {most}")));
-        let ports = self.forward_port.filter(|can| *can);
-        facts.extend(self.pinned.map(|pinned| ("lock", format!("pins another file: {pinned}"))));
-        facts.extend(self.license.as_ref().map(|license| ("license", shown(license, 100))));
-        facts.extend(self.homepage.as_ref().map(|homepage| ("homepage", shown(homepage, 300))));
-        facts.extend(shards);
-        facts.extend(ports.map(|_| ("ports", "leads local ports to a machine's".to_owned())));
-        for (name, fact) in facts {
+        for (name, fact) in self.head() {
             writeln!(out, "- {name}: {}", words(&fact))?;
         }
         if let Some(rule) = &self.refused {
-            writeln!(out, "\n**Refused**: {}", words(&shown(rule, 1000)))?;
+            writeln!(out, "\n**Refused**: {}", sentence(&shown(rule, 1000)))?;
         }
-        if self.requests.is_empty() {
-            writeln!(out, "\nAsks for nothing: no command, no directory, no network.")?;
-        } else {
+        writeln!(out, "\nIt says of itself:\n")?;
+        for (name, said) in self.says() {
+            writeln!(out, "- {name}: {}", words(&said))?;
+        }
+        self.summary_in_markdown(out)?;
+        if !self.requests.is_empty() {
             self.requests_in_markdown(out)?;
         }
         let rows = self.option_rows();
         if !rows.is_empty() {
             writeln!(out, "\n### Options\n")?;
-            for [name, kind, about] in rows {
-                writeln!(out, "- {} ({}) {}", code(&name), words(&kind), words(&about))?;
+            for OptionRow { name, rule, about } in rows {
+                let about = about.map(|about| format!(" — {}", words(&about))).unwrap_or_default();
+                writeln!(out, "- {}: {}{about}", code(&name), sentence(&rule))?;
             }
         }
         for (title, list) in [("Imports", &self.imports), ("Exports", &self.exports)] {
@@ -59,39 +52,70 @@ impl Page {
         Ok(())
     }
 
+    fn summary_in_markdown(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "\n### In short\n\n{}\n", words(&self.summary.asks))?;
+        for gravest in &self.summary.gravest {
+            writeln!(out, "- ⚠ {}", words(&gravest.line()))?;
+        }
+        self.summary.world.iter().try_for_each(|said| writeln!(out, "- ⚠ {}", words(said)))?;
+        match self.summary.unmarked {
+            Some(said) => writeln!(out, "\n{}", words(said)),
+            None => Ok(()),
+        }
+    }
+
     fn requests_in_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\n### Asks for\n")?;
-        writeln!(out, "In short: it {}.", words(&self.in_short()))?;
         let shared = self.shared_risks();
-        if !shared.is_empty() {
-            writeln!(out, "\nEvery command:\n")?;
-            shared.iter().try_for_each(|risk| writeln!(out, "- ⚠ {}", words(risk)))?;
+        let holds = self.for_commands();
+        if !holds.is_empty() {
+            writeln!(out, "\n### Commands\n")?;
+            holds.iter().try_for_each(|said| writeln!(out, "{}\n", words(said)))?;
+            shared.iter().try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))?;
+            for (sign, said) in self.legend() {
+                writeln!(out, "- {}: {}", code(sign), words(said))?;
+            }
         }
-        for line in &self.requests {
-            line.write_markdown(out, &shared)?;
-        }
-        Ok(())
+        writeln!(out, "\n### Asks for")?;
+        self.requests.iter().try_for_each(|line| line.write_markdown(out, &shared))
     }
 }
 
 impl Line {
-    fn write_markdown(&self, out: &mut String, shared: &[&str]) -> std::fmt::Result {
-        let standing = match self.standing() {
-            "" => String::new(),
-            standing => format!(" — **{standing}**"),
-        };
-        writeln!(out, "\n#### {}, {}{standing}\n", code(&self.key.to_string()), words(&self.where_to()))?;
-        if let Request::Exec(command) | Request::Workspace(command) = &self.request {
+    fn write_markdown(&self, out: &mut String, shared: &[&Mark]) -> std::fmt::Result {
+        let standing = self.standing().map(|standing| format!("**{standing}** ")).unwrap_or_default();
+        writeln!(out, "\n#### {standing}{}\n", code(&self.key.to_string()))?;
+        if let Some(command) = self.command() {
             // Four blanks make code of whatever follows, on this one line.
             writeln!(out, "    {}\n", argv(command))?;
-            writeln!(out, "- {}", bounds(command))?;
+        }
+        for fact in self.all_facts() {
+            writeln!(out, "- {}", sentence(&fact))?;
+        }
+        if let Request::Secret(secret) = &self.request {
+            writeln!(out, "- it says what for: {}", words(&quotation(&secret.about, 300)))?;
         }
         if let Some(rule) = &self.refused {
-            writeln!(out, "- ✗ {}", words(&shown(rule, 1000)))?;
+            writeln!(out, "- ✗ {}", sentence(&shown(rule, 1000)))?;
         }
-        let own = self.risks.iter().filter(|risk| !self.is_command() || !shared.contains(&risk.as_str()));
-        own.into_iter().try_for_each(|risk| writeln!(out, "- ⚠ {}", words(risk)))
+        self.own_marks(shared).try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))
     }
+}
+
+/// A sentence of the host's: what is in backticks is code, and the rest words. Neither is markup, so
+/// that a stranger's backtick changes no more than which of the two it is.
+fn sentence(text: &str) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    let mut out = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        match at % 2 {
+            0 => out += &words(piece),
+            // One that nothing closes.
+            _ if at + 1 == pieces.len() => out += &words(&format!("`{piece}")),
+            _ if piece.is_empty() => {}
+            _ => out += &code(piece),
+        }
+    }
+    out
 }
 
 /// Text that stands for itself: whatever Markdown or HTML could take for its own is escaped.
@@ -126,6 +150,13 @@ fn code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_backticks_is_code() {
+        assert_eq!(sentence("your option `a_b` is `[x](y)`"), "your option `a_b` is `[x](y)`");
+        assert_eq!(sentence("a `b` *c* `d_e"), r"a `b` \*c\* \`d\_e");
+        assert_eq!(sentence("``"), "");
+    }
 
     #[test]
     fn a_strangers_text_is_no_markup() {

@@ -1,7 +1,9 @@
 //! The page that a reviewer reads before a plugin runs: all that it is and may do, made from its
 //! bytes alone, and beside each request what was said of it here.
 
+mod legend;
 mod markdown;
+mod summary;
 mod text;
 
 use std::collections::BTreeMap;
@@ -11,10 +13,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::component::{Extern, PluginFile};
-use crate::grant::Granted;
-use crate::request::{Access, Capability, Key, Request};
-use crate::risk;
+use crate::grant::{Bindings, Granted};
+use crate::legible::code;
+use crate::request::{CommandTemplate, Key, Request, Stdin};
+use crate::risk::{self, Mark};
+use crate::template::SlotType;
 use crate::world::World;
+pub use summary::{Gravest, Summary};
 
 /// A plugin on a page. As JSON it is what `mst plugin inspect --json` writes, `Display` is what a
 /// person reads, and `markdown` what a pull request shows.
@@ -42,8 +47,13 @@ pub struct Page {
     pub max_shards: Option<u32>,
     /// Whether it leads local ports to a machine's; of a `machine-runner`.
     pub forward_port: Option<bool>,
+    /// All of it in a few sentences.
+    pub summary: Summary,
     /// Everything that it asks for.
     pub requests: Vec<Line>,
+    /// Whether it is one of mst's own, which are granted all that they ask for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// What the lock has other than this file: another digest of the same plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Digest>,
@@ -66,11 +76,16 @@ pub struct Line {
     pub key: Key,
     /// The whole of it.
     pub request: Request,
+    /// What holds for it, grave or not.
+    pub facts: Vec<String>,
     /// What to know about it, most important first.
-    pub risks: Vec<String>,
+    pub risks: Vec<Mark>,
     /// Whether it is granted; none where no lock has the plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub granted: Option<bool>,
+    /// What the lock binds it to: a directory's path, or where a secret's value comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
     /// The rule of a policy that refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -86,12 +101,14 @@ impl Page {
         let manifest = file.manifest();
         let line = |request: Request| Line {
             key: request.key(),
+            facts: facts(&request),
             risks: risk::of(manifest, &request),
             request,
             granted: None,
+            bound: None,
             refused: None,
         };
-        Page {
+        let mut page = Page {
             id: manifest.id.clone(),
             version: manifest.version.clone(),
             world: manifest.world,
@@ -103,20 +120,32 @@ impl Page {
             size_bytes: file.bytes().len() as u64,
             max_shards: (manifest.world.kind() == Kind::Runner).then_some(manifest.max_shards),
             forward_port: (manifest.world == World::MachineRunner).then_some(manifest.forward_port),
+            summary: Summary::default(),
             requests: manifest.requests().into_iter().map(line).collect(),
+            own: false,
             pinned: None,
             refused: None,
             options: manifest.options.clone(),
             imports: file.imports().to_vec(),
             exports: file.exports().to_vec(),
-        }
+        };
+        page.summary = Summary::of(&page);
+        page
     }
 
-    /// With what was granted.
+    /// As one of mst's own. Whoever says so has compared the bytes with those that are built in.
+    pub fn of_own(mut self) -> Page {
+        self.own = true;
+        self
+    }
+
+    /// With what was granted, and what it was bound to.
     pub fn with_grants(mut self, granted: &Granted) -> Page {
         for line in &mut self.requests {
             line.granted = Some(granted.has(&line.key));
+            line.bind(granted.bindings());
         }
+        self.summary = Summary::of(&self);
         self
     }
 
@@ -140,62 +169,99 @@ impl Page {
         self.refused.is_some() || self.requests.iter().any(|line| line.refused.is_some())
     }
 
-    /// All that it asks for in one sentence.
-    fn in_short(&self) -> String {
-        let count =
-            |capability| self.requests.iter().filter(|line| line.key.capability() == capability).count();
-        let writes =
-            |line: &&Line| matches!(&line.request, Request::Dir(dir) if dir.access == Access::ReadWrite);
-        let several = |count: usize, one: &str, many: &str| match count {
-            1 => format!("1 {one}"),
-            count => format!("{count} {many}"),
-        };
-        let of = |capability, before: &str, one: &str, many: &str, after: &str| match count(capability) {
-            0 => None,
-            count => Some(format!("{before} {}{after}", several(count, one, many))),
-        };
-        let written = match self.requests.iter().filter(writes).count() {
-            0 => String::new(),
-            count => format!(", and writes to {count}"),
-        };
-        let parts = [
-            of(Capability::Exec, "has", "command", "commands", " run on this machine, as you"),
-            of(Capability::Workspace, "has", "command", "commands", " run in trials' workspaces, as you"),
-            of(Capability::Dir, "sees", "directory", "directories", &written),
-            of(Capability::Http, "sends requests to", "destination", "destinations", ""),
-            of(Capability::Secret, "has", "secret", "secrets", " put in"),
-            of(Capability::Env, "reads", "variable", "variables", " of your environment"),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        format!("{}; by itself nothing else", parts.join("; "))
-    }
-
     /// What is to be known of every command, where there are several: a reviewer who reads it at each
     /// sees nothing else.
-    fn shared_risks(&self) -> Vec<&str> {
+    fn shared_risks(&self) -> Vec<&Mark> {
         let commands: Vec<&Line> = self.requests.iter().filter(|line| line.is_command()).collect();
         let [first, rest @ ..] = commands.as_slice() else { return Vec::new() };
         if rest.is_empty() {
             return Vec::new();
         }
-        let everywhere = |risk: &&String| rest.iter().all(|line| line.risks.contains(risk));
-        first.risks.iter().filter(everywhere).map(String::as_str).collect()
+        let everywhere = |risk: &&Mark| rest.iter().all(|line| line.risks.contains(risk));
+        first.risks.iter().filter(everywhere).collect()
     }
 }
 
 impl Line {
+    fn bind(&mut self, bindings: &Bindings) {
+        let name = self.key.name();
+        match &self.request {
+            Request::Dir(dir) if dir.option.is_none() => {
+                let path = bindings.dirs.get(name);
+                self.bound = path.map(|path| path.to_string_lossy().into_owned());
+            }
+            Request::Secret(_) => {
+                let source = bindings.secrets.get(name);
+                self.bound = source.map(ToString::to_string);
+                self.risks.extend(source.and_then(risk::of_source));
+            }
+            _ => {}
+        }
+    }
+
     fn is_command(&self) -> bool {
         matches!(self.request, Request::Exec(_) | Request::Workspace(_))
     }
 
-    /// Granted or not, in a word; empty where no lock says.
-    fn standing(&self) -> &'static str {
+    /// Granted or not, in a word; none where no lock says.
+    fn standing(&self) -> Option<&'static str> {
         match (self.granted, self.request.is_granted_by_use()) {
-            (None, _) => "",
-            (Some(_), true) => "granted by naming it",
-            (Some(true), false) => "granted",
-            (Some(false), false) => "not granted",
+            (None, _) => None,
+            (Some(_), true) => Some("granted by naming it"),
+            (Some(true), false) => Some("granted"),
+            (Some(false), false) => Some("not granted"),
         }
+    }
+
+    /// What holds for it, with what the lock says.
+    fn all_facts(&self) -> Vec<String> {
+        let bound = self.bound.as_ref().map(|bound| {
+            let word = if matches!(self.request, Request::Dir(_)) { "is" } else { "comes from" };
+            format!("{word} {}, says the lock", code(bound, 4096))
+        });
+        self.facts.iter().cloned().chain(bound).collect()
+    }
+}
+
+/// What holds for a request, whatever a reviewer thinks of it.
+fn facts(request: &Request) -> Vec<String> {
+    match request {
+        Request::Exec(command) => vec![bounds(command, false)],
+        Request::Workspace(command) => vec![bounds(command, true)],
+        Request::Dir(dir) => vec![dir.access.to_string()],
+        Request::Http(http) => {
+            let methods: Vec<&str> = http.methods.iter().map(|method| method.as_str()).collect();
+            vec![format!("by {}", methods.join(", "))]
+        }
+        Request::Secret(_) => vec![
+            "the plugin never sees its value: mst puts it in on the way out, and covers it in what comes back"
+                .to_owned(),
+        ],
+        Request::Env(_) => Vec::new(),
+    }
+}
+
+/// How long a command may take, and what of it the plugin reads. Its output is bounded only where
+/// the plugin reads it: what is started speaks to mst for as long as it likes.
+fn bounds(command: &CommandTemplate, in_workspace: bool) -> String {
+    let has = |wanted: &[SlotType]| command.template.slots().any(|slot| wanted.contains(&slot.kind));
+    let reads = if has(&[SlotType::CommandArgs, SlotType::CommandShell]) {
+        "the plugin reads nothing of it: what it says is between mst and a machine".to_owned()
+    } else if !in_workspace && has(&[SlotType::HostDir]) {
+        let most = bytes(command.max_output_bytes.min(2048));
+        format!("the plugin reads how it ended, and {most} of stderr")
+    } else {
+        format!("the plugin reads {} of stdout and of stderr", bytes(command.max_output_bytes))
+    };
+    let writes = if command.stdin == Stdin::Plugin { "; it writes its stdin" } else { "" };
+    format!("at most {}; {reads}{writes}", command.timeout.to_string().replace("day", " day"))
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        count if count >= 1 << 20 && count % (1 << 20) == 0 => format!("{} MiB", count >> 20),
+        count if count >= 1 << 10 && count % (1 << 10) == 0 => format!("{} KiB", count >> 10),
+        count => format!("{count} bytes"),
     }
 }
 

@@ -6,142 +6,222 @@ use serde_json::Value;
 
 use super::{Line, Page};
 use crate::component::Extern;
-use crate::legible::{listed, shown};
-use crate::request::{CommandTemplate, Request};
+use crate::legible::{code, quotation, shown, wrapped};
+use crate::request::{CommandTemplate, Key, Request};
+use crate::risk::Mark;
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.id, self.version)?;
-        writeln!(f, "{}\n", shown(&self.description, 500))?;
-        writeln!(f, "world     {}, of mst:plugin@{}", self.world, self.contract)?;
-        writeln!(f, "file      {}, {} bytes", self.digest, self.size_bytes)?;
-        if let Some(pinned) = &self.pinned {
-            writeln!(f, "lock      pins another file: {pinned}")?;
-        }
-        if let Some(license) = &self.license {
-            writeln!(f, "license   {}", shown(license, 100))?;
-        }
-        if let Some(homepage) = &self.homepage {
-            writeln!(f, "homepage  {}", shown(homepage, 300))?;
-        }
-        if let Some(most) = self.max_shards {
-            writeln!(f, "shards    at most {most}")?;
-        }
-        if let Some(can) = self.forward_port {
-            writeln!(f, "ports     {}", if can { "leads local ports to a machine's" } else { "none" })?;
+        // All of it mst's own words: a digest is not broken.
+        for (name, fact) in self.head() {
+            writeln!(f, "  {name:<8}  {fact}")?;
         }
         if let Some(rule) = &self.refused {
-            writeln!(f, "\n  x {}", shown(rule, 1000))?;
+            f.write_str(&wrapped("  x ", "    ", &shown(rule, 1000)))?;
         }
+        writeln!(f, "\nIt says of itself")?;
+        for (name, said) in self.says() {
+            f.write_str(&wrapped(&format!("  {name:<8}  "), "            ", &said))?;
+        }
+        self.in_short(f)?;
         self.asks_for(f)?;
         self.own_options(f)?;
-        externs(f, "Imports", &self.imports)?;
-        externs(f, "Exports", &self.exports)
+        self.externs(f)
     }
 }
 
 impl Page {
+    /// What mst knows of the file, by name.
+    pub(super) fn head(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![
+            ("world", format!("{}, of mst:plugin@{}", self.world, self.contract)),
+            ("file", format!("{}, {} bytes", self.digest, self.size_bytes)),
+        ];
+        let own = "mst's own: granted all that it asks for, and only a policy takes that away";
+        facts.extend(self.own.then(|| ("standing", own.to_owned())));
+        facts.extend(self.pinned.map(|pinned| ("lock", format!("pins another file: {pinned}"))));
+        let shards = self.max_shards.map(|most| format!("at most {most} at a time, each on a machine"));
+        facts.extend(shards.map(|shards| ("shards", shards)));
+        facts
+    }
+
+    /// What the plugin says of itself, which nobody has checked.
+    pub(super) fn says(&self) -> Vec<(&'static str, String)> {
+        let mut says = vec![("about", quotation(&self.description, 500))];
+        says.extend(self.license.as_ref().map(|license| ("license", quotation(license, 100))));
+        says.extend(self.homepage.as_ref().map(|homepage| ("homepage", quotation(homepage, 300))));
+        says
+    }
+
+    fn in_short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nIn short")?;
+        f.write_str(&wrapped("  ", "  ", &self.summary.asks))?;
+        for gravest in &self.summary.gravest {
+            f.write_str(&wrapped("  ! ", "    ", &gravest.line()))?;
+        }
+        for said in &self.summary.world {
+            f.write_str(&wrapped("  ! ", "    ", said))?;
+        }
+        match self.summary.unmarked {
+            Some(said) => f.write_str(&wrapped("  ", "  ", said)),
+            None => Ok(()),
+        }
+    }
+
     fn asks_for(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.requests.is_empty() {
-            return writeln!(f, "\nAsks for nothing: no command, no directory, no network.");
+            return Ok(());
+        }
+        let shared = self.shared_risks();
+        let holds = self.for_commands();
+        if !holds.is_empty() {
+            writeln!(f, "\nCommands")?;
+            holds.iter().try_for_each(|said| f.write_str(&wrapped("  ", "  ", said)))?;
+            if !shared.is_empty() {
+                writeln!(f, "  Of each of them:")?;
+                shared.iter().try_for_each(|mark| f.write_str(&marked(mark)))?;
+            }
+            let legend = self.legend();
+            if !legend.is_empty() {
+                writeln!(f, "  In their lines:")?;
+                let width = legend.iter().map(|(sign, _)| sign.len()).max().unwrap_or_default();
+                for (sign, said) in legend {
+                    let then = " ".repeat(width + 8);
+                    f.write_str(&wrapped(&format!("      {sign:width$}  "), &then, said))?;
+                }
+            }
         }
         writeln!(f, "\nAsks for")?;
-        writeln!(f, "  in short: it {}", self.in_short())?;
-        let shared = self.shared_risks();
-        if !shared.is_empty() {
-            writeln!(f, "  for every command below")?;
-            shared.iter().try_for_each(|risk| writeln!(f, "      ! {risk}"))?;
+        self.requests.iter().try_for_each(|line| f.write_str(&line.to_text(&shared)))
+    }
+
+    /// What the page has of one request, for who is asked about it; nothing where it asks for none.
+    pub fn request_text(&self, key: &Key) -> String {
+        let line = self.requests.iter().find(|line| line.key == *key);
+        line.map(|line| line.to_text(&[])).unwrap_or_default()
+    }
+
+    fn own_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nOptions")?;
+        let rows = self.option_rows();
+        if rows.is_empty() {
+            return writeln!(f, "  none");
         }
-        for line in &self.requests {
-            let standing = match line.standing() {
-                "" => String::new(),
-                standing => format!("  [{standing}]"),
-            };
-            writeln!(f, "  {}, {}{standing}", line.key, line.where_to())?;
-            for detail in line.details() {
-                writeln!(f, "      {detail}")?;
+        for OptionRow { name, rule, about } in rows {
+            f.write_str(&wrapped("  ", "      ", &format!("{name}: {rule}")))?;
+            if let Some(about) = about {
+                f.write_str(&wrapped("      ", "      ", &about))?;
             }
-            if let Some(rule) = &line.refused {
-                writeln!(f, "      x {}", shown(rule, 1000))?;
-            }
-            let own = line.risks.iter().filter(|risk| !line.is_command() || !shared.contains(&risk.as_str()));
-            own.into_iter().try_for_each(|risk| writeln!(f, "      ! {risk}"))?;
         }
         Ok(())
     }
 
-    fn own_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.option_rows();
-        writeln!(f, "\nOptions")?;
-        if rows.is_empty() { writeln!(f, "  none") } else { aligned(f, rows) }
-    }
-
-    /// Name, type and description of each option.
-    pub(super) fn option_rows(&self) -> Vec<[String; 3]> {
+    /// Each option, with what it may be and what the plugin says of it.
+    pub(super) fn option_rows(&self) -> Vec<OptionRow> {
         let properties = self.options.get("properties").and_then(Value::as_object);
         let required = self.options.get("required").and_then(Value::as_array).into_iter().flatten();
         let required: Vec<&str> = required.filter_map(Value::as_str).collect();
-        let row = |(name, schema): (&String, &Value)| {
-            let mut kind = match schema.get("type") {
-                Some(Value::String(kind)) => kind.clone(),
-                Some(Value::Array(kinds)) => {
-                    kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
-                }
-                Some(other) => other.to_string(),
-                None => "any".to_owned(),
-            };
-            if let Some(format) = schema.get("format").and_then(Value::as_str) {
-                kind = format!("{kind}, {format}");
-            }
-            if required.contains(&name.as_str()) {
-                kind += ", required";
-            }
-            let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-            [shown(name, 64), shown(&kind, 64), shown(&about, 200)]
+        let row = |(name, schema): (&String, &Value)| OptionRow {
+            name: shown(name, 64),
+            rule: option_rule(schema, required.contains(&name.as_str())),
+            about: schema.get("description").and_then(Value::as_str).map(|about| quotation(about, 2000)),
         };
         properties.into_iter().flatten().map(row).collect()
     }
+
+    fn externs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (wasi, own): (Vec<&Extern>, Vec<&Extern>) =
+            self.imports.iter().partition(|import| import.name.starts_with("wasi:"));
+        writeln!(f, "\nImports: what it can call; each call is held to what is granted above")?;
+        own.into_iter().try_for_each(|import| f.write_str(&extern_line(import)))?;
+        if !wasi.is_empty() {
+            let names: Vec<String> = wasi.iter().map(|import| shown(&import.name, 120)).collect();
+            let said = "for its language's own library, which finds no file, no variable and no network \
+                that is not granted above:";
+            f.write_str(&wrapped("  ", "      ", &format!("{said} {}", names.join(", "))))?;
+        }
+        writeln!(f, "\nExports: what mst calls")?;
+        self.exports.iter().try_for_each(|export| f.write_str(&extern_line(export)))
+    }
+}
+
+/// An option on the page.
+pub(super) struct OptionRow {
+    pub(super) name: String,
+    /// What it may be.
+    pub(super) rule: String,
+    /// What the plugin says of it, as a quotation.
+    pub(super) about: Option<String>,
+}
+
+/// What an option may be, and what it is where nobody sets it.
+fn option_rule(schema: &Value, is_required: bool) -> String {
+    let text = |value: &Value| match value {
+        Value::String(text) => code(text, crate::manifest::MAX_BYTES),
+        other => code(&other.to_string(), crate::manifest::MAX_BYTES),
+    };
+    let mut rules = vec![match schema.get("type") {
+        Some(Value::String(kind)) => shown(kind, 64),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ => "any".to_owned(),
+    }];
+    if let Some(format) = schema.get("format").and_then(Value::as_str) {
+        rules.push(shown(format, 64));
+    }
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        rules.push(format!("one of {}", words.iter().map(text).collect::<Vec<_>>().join(", ")));
+    }
+    if let Some(pattern) = schema.get("pattern") {
+        rules.push(format!("matching {}", text(pattern)));
+    }
+    if is_required {
+        rules.push("required".to_owned());
+    }
+    if let Some(default) = schema.get("default") {
+        rules.push(format!("{} where you set none", text(default)));
+    }
+    rules.join(", ")
 }
 
 impl Line {
-    /// Where it happens, in a few words.
-    pub(super) fn where_to(&self) -> String {
-        match &self.request {
-            Request::Exec(_) => "on this machine, as you".to_owned(),
-            Request::Workspace(_) => {
-                "in a copy of the trial's workspace, on the machine that grades".to_owned()
-            }
-            Request::Dir(dir) => dir.access.to_string(),
-            Request::Http(http) => {
-                format!("by {}", listed(http.methods.iter().map(|method| method.as_str())).replace('`', ""))
-            }
-            Request::Secret(secret) => format!("for: {}", shown(&secret.about, 300)),
-            Request::Env(_) => "of your environment".to_owned(),
+    /// Its lines, without the marks that stand elsewhere. What mst says of it is before all that is
+    /// the plugin's own.
+    fn to_text(&self, elsewhere: &[&Mark]) -> String {
+        let standing = self.standing().map(|standing| format!("[{standing}] ")).unwrap_or_default();
+        let mut out = format!("  {standing}{}\n", self.key);
+        if let Some(command) = self.command() {
+            out += &wrapped("      ", "          ", &argv(command));
         }
+        for fact in self.all_facts() {
+            out += &wrapped("      ", "        ", &fact);
+        }
+        if let Request::Secret(secret) = &self.request {
+            let about = format!("it says what for: {}", quotation(&secret.about, 300));
+            out += &wrapped("      ", "        ", &about);
+        }
+        if let Some(rule) = &self.refused {
+            out += &wrapped("      x ", "        ", &shown(rule, 1000));
+        }
+        for mark in self.own_marks(elsewhere) {
+            out += &marked(mark);
+        }
+        out
     }
 
-    /// A command as it can be run, and its bounds; nothing for the rest.
-    pub(super) fn details(&self) -> Vec<String> {
-        match &self.request {
-            Request::Exec(command) | Request::Workspace(command) => vec![argv(command), bounds(command)],
-            _ => Vec::new(),
-        }
+    /// Its marks, without those of every command that stand elsewhere.
+    pub(super) fn own_marks<'a>(&'a self, elsewhere: &'a [&Mark]) -> impl Iterator<Item = &'a Mark> {
+        self.risks.iter().filter(move |mark| !self.is_command() || !elsewhere.contains(mark))
     }
+}
+
+fn marked(mark: &Mark) -> String {
+    wrapped("      ! ", "        ", &mark.text)
 }
 
 /// A command on one line, so that a reader sees where each element begins and ends.
 pub(super) fn argv(command: &CommandTemplate) -> String {
     command.template.argv().into_iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-pub(super) fn bounds(command: &CommandTemplate) -> String {
-    format!("at most {}, and {} of each output", command.timeout, bytes(command.max_output_bytes))
-}
-
-fn externs(f: &mut fmt::Formatter<'_>, title: &str, list: &[Extern]) -> fmt::Result {
-    writeln!(f, "\n{title}")?;
-    aligned(f, list.iter().map(extern_row).collect())
 }
 
 /// An interface and its functions.
@@ -152,28 +232,17 @@ pub(super) fn extern_row(item: &Extern) -> [String; 2] {
     [shown(&item.name, 120), shown(&functions.join(", "), 2000)]
 }
 
-fn aligned<const N: usize>(f: &mut fmt::Formatter<'_>, rows: Vec<[String; N]>) -> fmt::Result {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
+fn extern_line(item: &Extern) -> String {
+    let [name, functions] = extern_row(item);
+    let text = if functions.is_empty() { name } else { format!("{name}: {functions}") };
+    wrapped("  ", "      ", &text)
 }
 
-/// An element of an argv so that a reader sees where it begins and ends.
+/// An element of an argv so that a reader sees where it begins and ends, as a POSIX shell would read
+/// it.
 fn word(element: &str) -> String {
     let plain = !element.is_empty()
         && !element.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | '`'));
     let text = shown(element, crate::template::Template::MAX_BYTES);
-    if plain { text } else { format!("'{}'", text.replace('\'', r"\'")) }
-}
-
-fn bytes(count: u64) -> String {
-    match count {
-        count if count >= 1 << 20 && count % (1 << 20) == 0 => format!("{} MiB", count >> 20),
-        count if count >= 1 << 10 && count % (1 << 10) == 0 => format!("{} KiB", count >> 10),
-        count => format!("{count} bytes"),
-    }
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

