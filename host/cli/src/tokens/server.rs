@@ -64,26 +64,27 @@ impl From<String> for Refused {
 impl Server {
     /// Asks, and waits for the answer.
     pub(super) fn ask(&self, request: &Request) -> Result<Granted, Refused> {
-        let sent = || -> Result<(StatusCode, Zeroizing<Vec<u8>>), Refused> {
-            let body = request.body();
-            let mut asked = self
-                .agent()?
-                .post(&self.url)
-                .header("accept", "application/json")
-                .header("content-type", "application/x-www-form-urlencoded");
-            if let Some(authorization) = request.authorization() {
-                asked = asked.header("authorization", authorization.as_str());
-            }
-            let mut answer = asked.send(body.as_bytes()).map_err(told)?;
-            let bytes = answer.body_mut().with_config().limit(MAX_BYTES).read_to_vec().map_err(told)?;
-            Ok((answer.status(), Zeroizing::new(bytes)))
-        };
-        let (status, bytes) = sent().map_err(|Refused { why, disowned }| Refused {
-            why: format!("`{}` {why}", self.url),
-            disowned,
-        })?;
-        read(status, &bytes)
-            .map_err(|Refused { why, disowned }| Refused { why: format!("`{}` {why}", self.url), disowned })
+        let (status, bytes) = self.exchange(request).map_err(|refused| self.named(refused))?;
+        read(status, &bytes).map_err(|refused| self.named(refused))
+    }
+
+    /// With its name before what it did.
+    fn named(&self, Refused { why, disowned }: Refused) -> Refused {
+        Refused { why: format!("`{}` {why}", self.url), disowned }
+    }
+
+    fn exchange(&self, request: &Request) -> Result<(StatusCode, Zeroizing<Vec<u8>>), Refused> {
+        let mut asked = self
+            .agent()?
+            .post(&self.url)
+            .header("accept", "application/json")
+            .header("content-type", "application/x-www-form-urlencoded");
+        if let Some(authorization) = request.authorization() {
+            asked = asked.header("authorization", authorization.as_str());
+        }
+        let mut answer = asked.send(request.body().as_bytes()).map_err(told)?;
+        let bytes = answer.body_mut().with_config().limit(MAX_BYTES).read_to_vec().map_err(told)?;
+        Ok((answer.status(), Zeroizing::new(bytes)))
     }
 
     fn agent(&self) -> Result<Agent, Refused> {
