@@ -241,9 +241,7 @@ impl Driver {
                 }
                 Some(of_trial) = at_the_door.recv() => match of_trial {
                     room::Told::Granted(trial) => {
-                        if !self.let_start(conversation, began, &ways, trial.clone()) {
-                            seat.free(&trial);
-                        }
+                        self.let_start(conversation, began, &ways, seat, trial);
                     }
                     room::Told::Waits(trial) => {
                         if conversation.waits(&trial) {
@@ -284,7 +282,11 @@ impl Driver {
                                 let tokens = self.tokens(names, why, record.index, before.written.take(), soonest);
                                 getting = Some(Box::pin(tokens));
                             }
-                            Action::Ask(trial, lane) => seat.ask(trial, lane),
+                            Action::Ask(trial, lane) => {
+                                if seat.ask(&trial, lane) {
+                                    self.let_start(conversation, began, &ways, seat, trial);
+                                }
+                            }
                             Action::Store(done, expected) => {
                                 seat.free(&done.trial);
                                 ways.keep(Announced { done, expected });
@@ -342,20 +344,21 @@ impl Driver {
         self.vault.get(&names, why, trouble).await
     }
 
-    /// Lets a trial start; false where it may not any more.
+    /// Lets a trial start that has room, or gives that back where it may not any more.
     fn let_start(
         &self,
         conversation: &mut Conversation,
         began: Instant,
         ways: &Ways,
+        seat: &Seat,
         trial: TrialKey,
-    ) -> bool {
-        let may = conversation.grant(began.elapsed(), &trial);
-        if may {
+    ) {
+        if conversation.grant(began.elapsed(), &trial) {
             self.events.say(Event::TrialStarted { trial: trial.clone() });
             ways.say(FromCoordinator::Granted { trial });
+        } else {
+            seat.free(&trial);
         }
-        may
     }
 
     /// Keeps what was announced, in its order, until there is no more. One that can't be kept is

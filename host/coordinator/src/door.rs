@@ -82,9 +82,18 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// A trial would start.
-    pub(crate) fn ask(&self, trial: TrialKey, Lane { needs, keys }: Lane) {
-        self.door.change(|inner| inner.rooms.ask(self.shard, trial, needs, keys));
+    /// A trial would start; true where it may at once. Else the shard hears of it.
+    #[must_use]
+    pub(crate) fn ask(&self, trial: &TrialKey, Lane { needs, keys }: Lane) -> bool {
+        let now = self.door.began.elapsed();
+        let mut may = false;
+        self.door.change(|inner| {
+            may = inner.rooms.start(now, self.shard, trial, &needs, keys);
+            if !may {
+                inner.rooms.ask(self.shard, trial.clone(), needs, keys);
+            }
+        });
+        may
     }
 
     /// The worker has not got these sets of tokens.

@@ -50,10 +50,14 @@ struct Waiting {
 }
 
 /// A shard's worker.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Worker {
+    /// It asks no more, and its trials may still hold their room.
+    gone: bool,
     /// How many more trials it could do.
     places: u32,
+    /// What its trials hold.
+    held: HashMap<TrialKey, Needs>,
     /// The sets of tokens that it has not got: what needs one of them does not start.
     locked: BTreeSet<u16>,
     /// Its trials that wait, by their tickets.
@@ -82,7 +86,6 @@ pub(crate) struct Rooms {
     queues: Queues,
     /// Trials that came into a queue and whose shard may have to be told that they wait.
     fresh: Vec<(u32, u64)>,
-    held: HashMap<(u32, TrialKey), Needs>,
     tickets: u64,
 }
 
@@ -115,19 +118,45 @@ impl Rooms {
             workers: HashMap::new(),
             queues: BTreeMap::new(),
             fresh: Vec::new(),
-            held: HashMap::new(),
             tickets: 0,
         }
     }
 
     /// A shard begins to ask; its worker does so many trials at a time.
     pub(crate) fn enter(&mut self, shard: u32, places: u32) {
-        self.workers.insert(shard, Worker { places, locked: BTreeSet::new(), waiting: BTreeMap::new() });
+        self.workers.insert(shard, Worker { places, ..Worker::default() });
     }
 
-    /// A trial would start. Each asks once; one of a shard that does not ask any more is passed over.
+    /// Whether a trial that would start may at once, as it is mostly: it has room, and there is nobody who
+    /// waits whom it would pass. It holds its room from here on.
+    pub(crate) fn start(
+        &mut self,
+        now: Duration,
+        shard: u32,
+        trial: &TrialKey,
+        needs: &Needs,
+        keys: u16,
+    ) -> bool {
+        let Some(worker) = self.workers.get_mut(&shard) else { return false };
+        if worker.gone || worker.places == 0 || worker.locked.contains(&keys) {
+            return false;
+        }
+        if !needs.is_empty() {
+            self.pools.iter_mut().for_each(|pool| pool.forget(now));
+            let fits = |at: &u16| self.pools.get(usize::from(*at)).is_none_or(|pool| pool.fits(0));
+            if !self.queues.is_empty() || !needs.iter().all(fits) {
+                return false;
+            }
+        }
+        take(&mut self.pools, needs, now);
+        worker.hold(trial.clone(), needs.clone(), &mut self.queues);
+        true
+    }
+
+    /// A trial would start, and waits. Each asks once; one of a shard that does not ask any more is passed
+    /// over.
     pub(crate) fn ask(&mut self, shard: u32, trial: TrialKey, needs: Needs, keys: u16) {
-        let Some(worker) = self.workers.get_mut(&shard) else { return };
+        let Some(worker) = self.workers.get_mut(&shard).filter(|worker| !worker.gone) else { return };
         self.tickets += 1;
         worker.waiting.insert(self.tickets, Waiting { trial, needs, keys, told: false });
         if worker.places > 0 {
@@ -164,10 +193,9 @@ impl Rooms {
 
     /// A trial has ended, or does not start after all. A second time changes nothing.
     pub(crate) fn free(&mut self, shard: u32, trial: &TrialKey) {
-        // The key is made anew, since a pair of references is no reference to a pair.
-        let Some(needs) = self.held.remove(&(shard, trial.clone())) else { return };
-        self.give_back(&needs);
         let Some(worker) = self.workers.get_mut(&shard) else { return };
+        let Some(needs) = worker.held.remove(trial) else { return };
+        give_back(&mut self.pools, &needs);
         worker.places += 1;
         if worker.places == 1 {
             self.line_up(shard, 0);
@@ -176,23 +204,15 @@ impl Rooms {
 
     /// A shard asks no more: it waits for nothing, and of what it holds the trials that `stay` do.
     pub(crate) fn leave(&mut self, shard: u32, stay: impl Fn(&TrialKey) -> bool) {
-        let goes = |(of, trial): &&(u32, TrialKey)| *of == shard && !stay(trial);
-        let held: Vec<_> = self.held.keys().filter(goes).cloned().collect();
-        for key in held {
-            if let Some(needs) = self.held.remove(&key) {
-                self.give_back(&needs);
-            }
+        let Some(worker) = self.workers.get_mut(&shard) else { return };
+        out_of(&mut self.queues, worker);
+        worker.waiting.clear();
+        worker.gone = true;
+        for (_, needs) in worker.held.extract_if(|trial, _| !stay(trial)) {
+            give_back(&mut self.pools, &needs);
         }
-        if let Some(worker) = self.workers.remove(&shard) {
-            out_of(&mut self.queues, &worker);
-        }
-    }
-
-    fn give_back(&mut self, needs: &Needs) {
-        for pool in needs.iter() {
-            if let Some(pool) = self.pools.get_mut(usize::from(*pool)) {
-                pool.used = pool.used.saturating_sub(1);
-            }
+        if worker.held.is_empty() {
+            self.workers.remove(&shard);
         }
     }
 
@@ -200,6 +220,9 @@ impl Rooms {
     /// wait and was not told so.
     pub(crate) fn settle(&mut self, now: Duration) -> Vec<(u32, Told)> {
         self.pools.iter_mut().for_each(|pool| pool.forget(now));
+        if self.queues.is_empty() && self.fresh.is_empty() {
+            return Vec::new();
+        }
         let mut told = Vec::new();
         // Where a worker has no place any more, what its trials kept is free again.
         while self.pass(now, &mut told) {}
@@ -259,24 +282,11 @@ impl Rooms {
         now: Duration,
         told: &mut Vec<(u32, Told)>,
     ) -> bool {
-        for at in needs.iter().map(|pool| usize::from(*pool)) {
-            let Some(pool) = self.pools.get_mut(at) else { continue };
-            pool.used += 1;
-            if pool.limit.starts_per_minute.is_some() {
-                pool.starts.push_back(now);
-            }
-        }
+        take(&mut self.pools, needs, now);
         let Some(worker) = self.workers.get_mut(&shard) else { return false };
-        if let Some(Waiting { trial, .. }) = worker.waiting.remove(&ticket) {
-            self.held.insert((shard, trial.clone()), needs.clone());
-            told.push((shard, Told::Granted(trial)));
-        }
-        worker.places = worker.places.saturating_sub(1);
-        let parked = worker.places == 0 && !worker.waiting.is_empty();
-        if parked {
-            out_of(&mut self.queues, worker);
-        }
-        parked
+        let Some(Waiting { trial, .. }) = worker.waiting.remove(&ticket) else { return false };
+        told.push((shard, Told::Granted(trial.clone())));
+        worker.hold(trial, needs.clone(), &mut self.queues)
     }
 
     /// Before when nobody who waits may start unless somebody ends. Then it is to be looked again, and
@@ -286,6 +296,38 @@ impl Rooms {
             return None;
         }
         self.pools.iter().filter_map(Pool::opens_at).min()
+    }
+}
+
+impl Worker {
+    /// Does one more trial; true where others of its trials wait, and have no place any more.
+    fn hold(&mut self, trial: TrialKey, needs: Needs, queues: &mut Queues) -> bool {
+        self.held.insert(trial, needs);
+        self.places = self.places.saturating_sub(1);
+        let parked = self.places == 0 && !self.waiting.is_empty();
+        if parked {
+            out_of(queues, self);
+        }
+        parked
+    }
+}
+
+/// Takes a place in each pool, at `now`.
+fn take(pools: &mut [Pool], needs: &Needs, now: Duration) {
+    for at in needs.iter() {
+        let Some(pool) = pools.get_mut(usize::from(*at)) else { continue };
+        pool.used += 1;
+        if pool.limit.starts_per_minute.is_some() {
+            pool.starts.push_back(now);
+        }
+    }
+}
+
+fn give_back(pools: &mut [Pool], needs: &Needs) {
+    for at in needs.iter() {
+        if let Some(pool) = pools.get_mut(usize::from(*at)) {
+            pool.used = pool.used.saturating_sub(1);
+        }
     }
 }
 

@@ -158,12 +158,7 @@ struct Seen {
 impl Seen {
     fn settle(&mut self, rooms: &mut Rooms, limits: &[Limit], now: Duration) {
         let [granted, told] = settled(rooms, now);
-        for who in granted {
-            assert!(self.asked.contains_key(&who) && !self.done.contains(&who), "nobody asked");
-            assert!(self.holds.insert(who), "granted twice");
-            assert!(!self.is_locked(&who), "{who:?} starts without its tokens");
-            self.starts.push((now, self.asked[&who].clone()));
-        }
+        granted.into_iter().for_each(|who| self.granted(now, who));
         for (at, limit) in limits.iter().enumerate() {
             let uses = |needs: &Needs| needs.contains(&(at as u16));
             let used = self.holds.iter().filter(|who| uses(&self.asked[*who])).count() as u32;
@@ -231,10 +226,21 @@ impl Seen {
         }
     }
 
-    fn ask(&mut self, rooms: &mut Rooms, who: (u32, u32), needs: Needs) {
-        rooms.ask(who.0, key(who.1), needs.clone(), Seen::keys(&who));
-        self.asked.insert(who, needs);
+    fn ask(&mut self, rooms: &mut Rooms, now: Duration, who: (u32, u32), needs: Needs) {
+        self.asked.insert(who, needs.clone());
         self.order.push(who);
+        if rooms.start(now, who.0, &key(who.1), &needs, Seen::keys(&who)) {
+            self.granted(now, who);
+        } else {
+            rooms.ask(who.0, key(who.1), needs, Seen::keys(&who));
+        }
+    }
+
+    fn granted(&mut self, now: Duration, who: (u32, u32)) {
+        assert!(self.asked.contains_key(&who) && !self.done.contains(&who), "nobody asked");
+        assert!(self.holds.insert(who), "granted twice");
+        assert!(!self.is_locked(&who), "{who:?} starts without its tokens");
+        self.starts.push((now, self.asked[&who].clone()));
     }
 
     fn end(&mut self, rooms: &mut Rooms, who: (u32, u32)) {
@@ -266,7 +272,7 @@ impl Seen {
             }
         }
         assert_eq!(self.done.len(), self.asked.len(), "somebody waits for ever");
-        assert!(rooms.held.is_empty() && rooms.queues.is_empty());
+        assert!(rooms.queues.is_empty() && rooms.workers.values().all(|worker| worker.held.is_empty()));
         assert!(rooms.workers.values().all(|worker| worker.places == self.places), "a place was lost");
         assert!(rooms.pools.iter().all(|pool| pool.used == 0), "room was lost");
     }
@@ -295,7 +301,7 @@ proptest! {
                 0..=3 if gone.contains(&shard) => {}
                 0..=3 => {
                     let needs: Needs = pools.into_iter().collect();
-                    seen.ask(&mut rooms, (shard, at as u32), needs);
+                    seen.ask(&mut rooms, now, (shard, at as u32), needs);
                 }
                 4 | 5 => {
                     if let Some(who) = seen.holds.iter().copied().nth(shard as usize) {
@@ -406,7 +412,7 @@ fn every_schedule_of_a_small_run() {
         for step in next {
             let (mut rooms, mut seen, mut gone, mut now) = (rooms.clone(), seen.clone(), gone.clone(), now);
             match step {
-                Step::Ask(shard, trial) => seen.ask(&mut rooms, (shard, trial), of(shard)),
+                Step::Ask(shard, trial) => seen.ask(&mut rooms, now, (shard, trial), of(shard)),
                 Step::End(shard, trial) => seen.end(&mut rooms, (shard, trial)),
                 Step::Leave(shard) => {
                     gone.insert(shard);
