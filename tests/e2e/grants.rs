@@ -136,22 +136,37 @@ fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
     let added = answer("y,y,rules,n,a,ACME_KEY,env:ACME_KEY").exits(0);
     let (page, asked) = added.stdout.split_once("\ngrant ").expect("it asks");
     assert!(page.contains("! a wildcard: every host below `acme.com`"), "{page}");
-    insta::assert_snapshot!(asked, @r"
-    workspace:check? [y]es, [n]o, [a]ll that follow, [q]uit: y
-    grant dir:rules? [y]es, [n]o, [a]ll that follow, [q]uit: y
+    insta::assert_snapshot!(asked, @r#"
+    workspace:check? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: y
+      dir:rules
+          read
+          ! reads a directory that you name
+    grant dir:rules? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: y
     where is dir:rules? a path, or nothing to leave it: rules
-    grant http:https://*.acme.com? [y]es, [n]o, [a]ll that follow, [q]uit: n
-    grant secret:api-key? [y]es, [n]o, [a]ll that follow, [q]uit: a
+      http:https://*.acme.com
+          by GET, POST
+          ! what the plugin sees may go there: your options, and all evidence of a
+            trial: prompts, expected answers, reports, files; what its command
+            prints, whatever that reads on the machine; the files of its directories
+            `rules`; your variables `ACME_REGION`
+          ! a wildcard: every host below `acme.com`, whoever runs it, now and later
+    grant http:https://*.acme.com? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: n
+      secret:api-key
+          the plugin never sees its value: mst puts it in on the way out, and covers
+            it in what comes back
+          it says what for: "Signs requests."
+          ! leaves this machine, to `https://api.acme.com`
+    grant secret:api-key? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: a
     where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: ACME_KEY
     a secret comes from `env:NAME`, `file:PATH`, `keyring:SERVICE/USERNAME` or `command:PROGRAM ARGUMENTS`
     where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: env:ACME_KEY
     acme/judge/check 1.0.0 in mst.lock
       granted      workspace:check
-      granted      dir:rules
+      granted      dir:rules is rules
       not granted  http:https://*.acme.com
-      granted      secret:api-key
+      granted      secret:api-key from env:ACME_KEY
       granted      env:ACME_REGION
-    ");
+    "#);
     // What needs no answer asks none.
     assert!(!answer("").exits(0).stdout.contains("grant "));
 }
@@ -245,6 +260,9 @@ fn what_needs_a_place_is_granted_with_it() {
     max_output_bytes = 1048576
     env = []
 
+    [plugin.workspace.options]
+    command = '{"items":{"type":"string"},"minItems":1,"minLength":1,"type":["string","array"]}'
+
     [[plugin.dir]]
     name = "rules"
     granted = true
@@ -307,35 +325,56 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
     // Less: taken over, and nobody is asked.
     let narrow = json!([{"to": "https://api.acme.com", "methods": ["GET"], "private": false}]);
     space.write("narrow.wasm", plugin("1.1.0", json!({ "http": narrow })));
-    insta::assert_snapshot!(mst(&space, "plugin add narrow.wasm").exits(0), @r"
+    insta::assert_snapshot!(mst(&space, "plugin add narrow.wasm").exits(0), @"
     exit 0
     -- stdout
-    acme/judge/check 1.1.0 in mst.lock, which was 1.0.0
+    acme/judge/check 1.1.0 in mst.lock
       granted      workspace:check
       granted      http:https://api.acme.com
+    in place of another file:
+    version 1.0.0 -> 1.1.0
+    file [DIGEST]
+      -> [DIGEST]
+    - http:https://*.acme.com
     ");
     mst(&space, "run eval.yaml").exits(0);
     // More.
     space.write("mst.lock", &before);
     let wide = json!([{"to": "https://*.acme.com", "methods": ["GET", "POST"], "private": false}]);
     space.write("wide.wasm", plugin("2.0.0", json!({"http": wide, "env": ["HOME"]})));
-    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm").exits(105), @r"
+    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm").exits(105), @"
     exit 105
     -- stderr
     error: `acme/judge/check` 2.0.0 asks for more than was granted, and nobody is here to ask
-      - ~ http:https://*.acme.com
+      - version 1.0.0 -> 2.0.0
+        file [DIGEST]
+          -> [DIGEST]
+        ~ http:https://*.acme.com
           + method POST
+          ! what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; what its command prints, whatever that reads on the machine; your variables `HOME`
+          ! a wildcard: every host below `acme.com`, whoever runs it, now and later
         + env:HOME
+          ! the plugin reads its value
     hint: `mst plugin inspect wide.wasm` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`
     ");
     assert_eq!(space.read("mst.lock"), before);
-    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0), @r"
+    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0), @"
     exit 0
     -- stdout
-    acme/judge/check 2.0.0 in mst.lock, which was 1.0.0
+    acme/judge/check 2.0.0 in mst.lock
       granted      workspace:check
       granted      http:https://*.acme.com
       not granted  env:HOME
+    in place of another file:
+    version 1.0.0 -> 2.0.0
+    file [DIGEST]
+      -> [DIGEST]
+    ~ http:https://*.acme.com
+      + method POST
+      ! what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; what its command prints, whatever that reads on the machine; your variables `HOME`
+      ! a wildcard: every host below `acme.com`, whoever runs it, now and later
+    + env:HOME
+      ! the plugin reads its value
     ");
     mst(&space, "run eval.yaml").exits(0);
 }
@@ -446,12 +485,12 @@ fn a_policy_says_what_may_be_granted_at_all() {
     ");
     // All means all that it admits.
     let added = mst(&space, "plugin add check.wasm --grant all --bind dir:rules=.").exits(0);
-    insta::assert_snapshot!(added, @r"
+    insta::assert_snapshot!(added, @"
     exit 0
     -- stdout
     acme/judge/check 1.0.0 in mst.lock
       granted      workspace:check
-      granted      dir:rules
+      granted      dir:rules is .
       granted      http:https://*.acme.com
       not granted  secret:api-key
       not granted  env:ACME_REGION
@@ -524,6 +563,9 @@ fn a_policy_binds_mst_s_own_plugins() {
     let refused =
         json["requests"].as_array().expect("a list").iter().filter(|line| line["refused"].is_string());
     assert_eq!(refused.count(), 13);
+    assert!(page.contains("\n  policy    strict.toml refuses 13 of 13\n"), "{page}");
+    let page = mst(&space, "plugin inspect mst/judge/text --policy strict.toml").exits(0).stdout;
+    assert!(page.contains("\n  policy    strict.toml refuses nothing of it\n"), "{page}");
     mst(&space, "plugin inspect mst/runner/docker --policy none.toml").exits(105);
 }
 
@@ -634,4 +676,81 @@ fn a_page_for_a_pull_request() {
     assert!(page.contains("\n#### **granted** `workspace:check`\n"), "{page}");
     assert!(page.contains("\n#### **not granted** `env:ACME_REGION`\n"), "{page}");
     mst(&space, "plugin inspect acme/judge/check --markdown --json").exits(2);
+}
+
+#[test]
+fn what_is_bound_is_told() {
+    let space = space(asking());
+    let bind = "secret:api-key=command:curl https://evil.example";
+    let words = ["plugin", "add", "check.wasm", "--grant", "secret:api-key", "--bind", bind];
+    insta::assert_snapshot!(space.mst(words).exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      not granted  workspace:check
+      not granted  dir:rules
+      not granted  http:https://*.acme.com
+      granted      secret:api-key from command:curl https://evil.example
+      not granted  env:ACME_REGION
+    ");
+    let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
+    assert!(page.contains("  ! has mst run a program, as you, to get a secret: secret:api-key\n"), "{page}");
+    let list = mst(&space, "plugin list").exits(0).stdout;
+    let run = "    ! mst runs a program, as you: secret:api-key from command:curl https://evil.example\n";
+    assert!(list.contains(run), "{list}");
+}
+
+#[test]
+fn a_list_says_what_a_policy_refuses_of_what_is_granted() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
+    let list = mst(&space, "plugin list").exits(0).stdout;
+    let line = |id: &str| list.lines().find(|line| line.starts_with(id)).expect("listed").to_owned();
+    assert!(line("mst/runner/docker").contains("13 of 13 granted, 13 of them refused by a policy"), "{list}");
+    assert!(line("acme/judge/check").contains("1 of 1 granted, 1 of them refused by a policy"), "{list}");
+    assert!(!line("mst/judge/text").contains("refused"), "{list}");
+}
+
+#[test]
+fn another_file_is_told_and_a_wider_guard_stops() {
+    let space = space(json!({}));
+    mst(&space, "plugin add check.wasm --grant all").exits(0);
+    // The same version, and nothing that it may do changed.
+    space.write("same.wasm", plugin("1.0.0", json!({"description": "Another."})));
+    insta::assert_snapshot!(mst(&space, "plugin add same.wasm").exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+    in place of another file:
+    version 1.0.0 -> 1.0.0: the same version, and another file
+    file [DIGEST]
+      -> [DIGEST]
+    ");
+    space.write("old.wasm", plugin("0.0.1", json!({})));
+    insta::assert_snapshot!(mst(&space, "plugin add old.wasm").exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 0.0.1 in mst.lock
+      granted      workspace:check
+    in place of another file:
+    version 1.0.0 -> 0.0.1: an older version
+    file [DIGEST]
+      -> [DIGEST]
+    ");
+    // What an option in a command may be is what guards the command.
+    let bytes = plugin("1.0.1", json!({}));
+    let mut manifest = wasm::manifest(&bytes);
+    manifest["options"]["properties"]["command"].as_object_mut().expect("a schema").remove("minItems");
+    space.write("wide.wasm", wasm::with_manifest(&bytes, &manifest));
+    let before = space.read("mst.lock");
+    let stopped = mst(&space, "plugin add wide.wasm").exits(105).stderr;
+    assert!(
+        stopped.contains("asks for more than was granted") && stopped.contains("+ option command as"),
+        "{stopped}"
+    );
+    assert!(stopped.contains("! what it runs or reads there"), "{stopped}");
+    assert_eq!(space.read("mst.lock"), before);
+    mst(&space, "plugin add wide.wasm --grant all").exits(0);
 }

@@ -418,6 +418,19 @@ fn as_json_a_page_says_what_it_asks_for() {
               "env": [],
               "id": "check",
               "max_output_bytes": 1048576,
+              "options": {
+                "command": {
+                  "items": {
+                    "type": "string"
+                  },
+                  "minItems": 1,
+                  "minLength": 1,
+                  "type": [
+                    "string",
+                    "array"
+                  ]
+                }
+              },
               "stdin": "none",
               "timeout": "1h"
             },

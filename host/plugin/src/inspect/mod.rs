@@ -57,6 +57,9 @@ pub struct Page {
     /// What the lock has other than this file: another digest of the same plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Digest>,
+    /// The policies that it was held to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
     /// The rule of a policy that refuses the plugin as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -124,6 +127,7 @@ impl Page {
             requests: manifest.requests().into_iter().map(line).collect(),
             own: false,
             pinned: None,
+            policies: Vec::new(),
             refused: None,
             options: manifest.options.clone(),
             imports: file.imports().to_vec(),
@@ -161,6 +165,12 @@ impl Page {
         for line in &mut self.requests {
             line.refused = refused.get(&line.key).cloned();
         }
+        self
+    }
+
+    /// With the policies that it was held to, so that one that refuses nothing is told too.
+    pub fn held_to<'a>(mut self, files: impl IntoIterator<Item = &'a str>) -> Page {
+        self.policies = files.into_iter().map(str::to_owned).collect();
         self
     }
 

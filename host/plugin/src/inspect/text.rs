@@ -41,6 +41,16 @@ impl Page {
         let own = "mst's own: granted all that it asks for, and only a policy takes that away";
         facts.extend(self.own.then(|| ("standing", own.to_owned())));
         facts.extend(self.pinned.map(|pinned| ("lock", format!("pins another file: {pinned}"))));
+        if !self.policies.is_empty() {
+            let refused = self.requests.iter().filter(|line| line.refused.is_some()).count();
+            let what = match (&self.refused, refused) {
+                (Some(_), _) => "the plugin".to_owned(),
+                (None, 0) => "nothing of it".to_owned(),
+                (None, count) => format!("{count} of {}", self.requests.len()),
+            };
+            let files = self.policies.iter().map(|file| shown(file, 300)).collect::<Vec<_>>();
+            facts.push(("policy", format!("{} refuses {what}", files.join(", "))));
+        }
         let shards = self.max_shards.map(|most| format!("at most {most} at a time, each on a machine"));
         facts.extend(shards.map(|shards| ("shards", shards)));
         facts

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mst_model::{Digest, PluginId};
+use mst_model::{Digest, Kind, PluginId};
 
-pub use diff::{Diff, Widened};
+pub use diff::{Change, Diff, Wider};
 
 use crate::component::PluginFile;
 use crate::grant::{Bindings, Granted};
@@ -58,6 +58,10 @@ pub struct Pinned {
     pub sha256: Digest,
     /// What it implements.
     pub world: World,
+    /// The most shards that a run may ask it for; of a runner. None in a lock that does not say it.
+    pub max_shards: Option<u32>,
+    /// Whether it leads local ports to a machine's; of a `machine-runner`.
+    pub forward_port: Option<bool>,
     /// What it asks for, by key.
     pub requests: BTreeMap<Key, Asked>,
     /// What its names are bound to. Relative paths are relative to the lock's directory.
@@ -190,6 +194,8 @@ impl Pinned {
             source,
             sha256: file.digest(),
             world: manifest.world,
+            max_shards: (manifest.world.kind() == Kind::Runner).then_some(manifest.max_shards),
+            forward_port: (manifest.world == World::MachineRunner).then_some(manifest.forward_port),
             requests: manifest.requests().into_iter().map(asked).collect(),
             bindings: Bindings::default(),
         }

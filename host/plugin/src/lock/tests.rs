@@ -84,6 +84,8 @@ fn its_text_is_what_a_reviewer_reads_and_reads_back() {
     source = "plugins/box.wasm"
     sha256 = "sha256:…"
     world = "machine-runner"
+    max_shards = 64
+    forward_port = false
 
     [[plugin.exec]]
     id = "create"
@@ -96,6 +98,9 @@ fn its_text_is_what_a_reviewer_reads_and_reads_back() {
 
     [plugin.exec.defaults]
     engine = '"docker"'
+
+    [plugin.exec.options]
+    engine = '{"type":"string"}'
 
     [[plugin.dir]]
     name = "keys"
@@ -195,7 +200,12 @@ fn an_upgrade_takes_over_what_narrowed_and_stops_at_what_widened() {
             .replace("[\"BOX_ZONE\"]", "[\"HOME_DIR\"]")
     });
     assert_eq!(not_granted, ["exec:create", "http:https://*.acme.com", "env:HOME_DIR"]);
-    insta::assert_snapshot!(diff, @r#"
+    let digests = [diff.digests.0, diff.digests.1].map(|digest| digest.to_string());
+    let text = diff.to_string().replace(&digests[0], "sha256:1…").replace(&digests[1], "sha256:2…");
+    insta::assert_snapshot!(text, @r#"
+    version 1.0.0 -> 1.0.0: the same version, and another file
+    file sha256:1…
+      -> sha256:2…
     ~ exec:create
       - default option engine = "docker"
       + default option engine = "rm"
@@ -212,7 +222,7 @@ fn what_was_not_granted_is_not_asked_again() {
     old.asked(&key("env:BOX_ZONE")).expect("asked").granted = false;
     let new = Pinned::new(&file(&RUNNER.replace("1.0.0", "1.1.0")), "plugins/box.wasm".into());
     let (new, diff) = new.taking_over(&old);
-    assert_eq!(diff, Diff::default());
+    assert!(!diff.widens() && diff.narrowed.is_empty() && diff.dropped.is_empty(), "{diff}");
     assert!(!new.requests[&key("env:BOX_ZONE")].granted && new.requests[&key("exec:create")].granted);
     assert_eq!(new.bindings, old.bindings);
 }
@@ -301,4 +311,65 @@ fn a_binding_gives_no_directory_that_an_option_names_now() {
     written.bindings = earlier.bindings;
     let granted = written.granted(&file, Path::new("/evals")).expect("the pinned one");
     assert_eq!(granted.bound_dirs().count(), 0);
+}
+
+#[test]
+fn what_guards_a_command_and_is_no_request_widens_too() {
+    let with = |schema: &str, head: &str| {
+        let text = RUNNER.replace("default = \"docker\"", schema);
+        text.replace("description = \"Boxes.\"", &format!("description = \"Boxes.\"\n{head}"))
+    };
+    let old = with("enum = ['docker', 'podman']\npattern = '^[a-z]+$'", "max_shards = 64");
+    let upgraded = |schema: &str, head: &str| {
+        let mut earlier = Pinned::new(&file(&old), "box.wasm".into());
+        earlier.requests.values_mut().for_each(|asked| asked.granted = true);
+        let file = file(&with(schema, head));
+        let (later, diff) = Pinned::new(&file, "box.wasm".into()).taking_over(&earlier);
+        let text = diff.clone().explained(file.manifest()).to_string();
+        let text = text.replace(&diff.digests.0.to_string(), "sha256:1…");
+        let text = text.replace(&diff.digests.1.to_string(), "sha256:2…");
+        (diff.widens(), later.requests[&key("exec:create")].granted, text)
+    };
+    // Less, and the same in other words: taken over.
+    for (schema, head) in [
+        ("enum = ['podman']\npattern = '^[a-z]+$'", "max_shards = 8"),
+        ("enum = ['docker', 'podman']\npattern = '^[a-z]+$'\ndescription = 'It.'", "max_shards = 64"),
+    ] {
+        let (widens, granted, text) = upgraded(schema, head);
+        assert!(!widens && granted, "{text}");
+    }
+    let (widens, granted, guard) = upgraded("pattern = '.*'", "max_shards = 64");
+    assert!(widens && !granted, "{guard}");
+    let (widens, granted, facts) = upgraded(
+        "enum = ['docker', 'podman']\npattern = '^[a-z]+$'",
+        "max_shards = 1000\nforward_port = true",
+    );
+    assert!(widens && granted, "{facts}");
+    insta::assert_snapshot!(format!("{guard}--\n{facts}"), @r#"
+    version 1.0.0 -> 1.0.0: the same version, and another file
+    file sha256:1…
+      -> sha256:2…
+    ~ exec:create
+      - option engine as {"enum":["docker","podman"],"pattern":"^[a-z]+$","type":"string"}
+      + option engine as {"pattern":".*","type":"string"}
+      ! the user's own command, run as you: your option `engine`
+      ! free stdin from the plugin into a program
+      ! gets the secret `api-key`, in its variable `BOX_KEY`
+      ! gets of your environment: `BOX_HOST`
+    --
+    version 1.0.0 -> 1.0.0: the same version, and another file
+    file sha256:1…
+      -> sha256:2…
+    ~ max_shards 64 -> 1000
+    ~ forward_port false -> true
+    "#);
+    // What an older lock does not say was seen by nobody.
+    let text = lock(Pinned::new(&file(&old), "box.wasm".into())).to_toml().expect("TOML");
+    assert!(text.contains("max_shards = 64\nforward_port = false\n"), "{text}");
+    let older = Lock::from_toml(&text.replace("max_shards = 64\nforward_port = false\n", "")).expect("reads");
+    let earlier = older.plugins().next().expect("one");
+    let (_, diff) =
+        Pinned::new(&file(&old.replace("Boxes.", "Boxes!")), "box.wasm".into()).taking_over(earlier);
+    assert_eq!(diff.wider.iter().map(|wider| wider.name).collect::<Vec<_>>(), ["max_shards"]);
+    assert!(!Pinned::new(&file(&old), "box.wasm".into()).taking_over(earlier).1.widens());
 }

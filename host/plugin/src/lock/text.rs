@@ -37,6 +37,10 @@ struct PluginTable<'a> {
     source: String,
     sha256: String,
     world: World,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_shards: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forward_port: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     exec: Vec<CommandTable<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -63,6 +67,9 @@ struct CommandTable<'a> {
     /// As JSON: TOML has no null.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     defaults: BTreeMap<&'a str, String>,
+    /// As JSON, for the same reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    options: BTreeMap<&'a str, String>,
 }
 
 #[derive(Serialize)]
@@ -115,6 +122,8 @@ fn plugin_table(plugin: &Pinned) -> PluginTable<'_> {
         source: plugin.source.to_string_lossy().into_owned(),
         sha256: plugin.sha256.to_string(),
         world: plugin.world,
+        max_shards: plugin.max_shards,
+        forward_port: plugin.forward_port,
         exec: Vec::new(),
         workspace: Vec::new(),
         dir: Vec::new(),
@@ -162,8 +171,13 @@ fn command_table(command: &CommandTemplate, granted: bool) -> CommandTable<'_> {
         stdin: command.stdin,
         max_output_bytes: command.max_output_bytes,
         env: command.env_lines(),
-        defaults: command.defaults.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect(),
+        defaults: json_of_each(&command.defaults),
+        options: json_of_each(&command.options),
     }
+}
+
+fn json_of_each(values: &BTreeMap<String, Value>) -> BTreeMap<&str, String> {
+    values.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect()
 }
 
 pub(super) fn read(text: &str) -> Result<Lock, LockError> {
@@ -201,9 +215,11 @@ fn read_plugin(at: String, value: Value) -> Result<Pinned, LockError> {
         let source = path(&mut fields, "source")?.ok_or_else(|| fields.missing("source"))?;
         let sha256: Digest = fields.parsed("sha256")?.ok_or_else(|| fields.missing("sha256"))?;
         let world: World = fields.parsed("world")?.ok_or_else(|| fields.missing("world"))?;
-        Ok((id, version, source, sha256, world))
+        let max_shards = fields.number("max_shards")?.and_then(|count| u32::try_from(count).ok());
+        let forward_port = fields.flag("forward_port")?;
+        Ok((id, version, source, sha256, world, max_shards, forward_port))
     })();
-    let (id, version, source, sha256, world) = plugin.map_err(field)?;
+    let (id, version, source, sha256, world, max_shards, forward_port) = plugin.map_err(field)?;
     if is_own(&id) {
         return Err(LockError::Own(id));
     }
@@ -222,7 +238,7 @@ fn read_plugin(at: String, value: Value) -> Result<Pinned, LockError> {
     }
     fields.finish().map_err(field)?;
     let Entry { requests, bindings } = entry;
-    Ok(Pinned { id, version, source, sha256, world, requests, bindings })
+    Ok(Pinned { id, version, source, sha256, world, max_shards, forward_port, requests, bindings })
 }
 
 struct Entry {
@@ -259,16 +275,25 @@ impl Entry {
 
 fn command(fields: &mut Fields, place: Place) -> Result<CommandTemplate, ManifestError> {
     let mut command = read_template(fields, place)?;
-    let at = fields.at("defaults");
-    for (name, text) in fields.table("defaults")? {
-        let value = text.as_str().and_then(|text| serde_json::from_str(text).ok());
-        let value = value.ok_or_else(|| ManifestError::Rule {
-            at: format!("{at}.{name}"),
-            why: "it must be JSON, as text".to_owned(),
-        })?;
-        command.defaults.insert(name, value);
-    }
+    command.defaults = values(fields, "defaults")?;
+    command.options = values(fields, "options")?;
     Ok(command)
+}
+
+/// A table of JSON, each as text.
+fn values(fields: &mut Fields, key: &'static str) -> Result<BTreeMap<String, Value>, ManifestError> {
+    let at = fields.at(key);
+    let read = |(name, text): (String, Value)| {
+        let value = text.as_str().and_then(|text| serde_json::from_str(text).ok());
+        match value {
+            Some(value) => Ok((name, value)),
+            None => Err(ManifestError::Rule {
+                at: format!("{at}.{name}"),
+                why: "it must be JSON, as text".to_owned(),
+            }),
+        }
+    };
+    fields.table(key)?.into_iter().map(read).collect()
 }
 
 /// A path that a reader sees as it is.

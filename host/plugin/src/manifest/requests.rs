@@ -257,7 +257,7 @@ pub(super) fn read_templates(
         |command: &CommandTemplate| command.id.clone(),
         |fields| {
             let mut command = read_template(fields, place)?;
-            command.defaults = defaults(&fields.at("argv"), &command.template, context.options)?;
+            own_options(&fields.at("argv"), &mut command, context.options)?;
             for var in &command.secrets {
                 if context.secrets.iter().all(|secret| secret.name != var.secret) {
                     return Err(rule(
@@ -312,6 +312,7 @@ pub(crate) fn read_template(fields: &mut Fields, place: Place) -> Result<Command
         env,
         secrets,
         defaults: BTreeMap::new(),
+        options: BTreeMap::new(),
     })
 }
 
@@ -341,14 +342,12 @@ fn read_command_env(fields: &mut Fields) -> Result<(Vec<String>, Vec<SecretVar>)
     Ok((env, secrets))
 }
 
-/// What the schema says of the options of a command where the user sets none.
-fn defaults(
-    at: &str,
-    template: &Template,
-    options: &Value,
-) -> Result<BTreeMap<String, Value>, ManifestError> {
-    let mut defaults = BTreeMap::new();
-    for slot in template.slots().filter(|slot| slot.kind.filler() == Filler::User) {
+/// What in a schema admits and refuses nothing; a default is told apart.
+const WORDS: [&str; 5] = ["$comment", "default", "description", "examples", "title"];
+
+/// Notes what the schema says of the options of a command.
+fn own_options(at: &str, command: &mut CommandTemplate, options: &Value) -> Result<(), ManifestError> {
+    for slot in command.template.slots().filter(|slot| slot.kind.filler() == Filler::User) {
         let SlotType::Option(name) = &slot.kind else { continue };
         let schema = property(options, name).ok_or_else(|| no_such_option(at.to_owned(), name, options))?;
         if schema.get("type").and_then(Value::as_str) == Some("object") {
@@ -358,10 +357,19 @@ fn defaults(
             ));
         }
         if let Some(default) = schema.get("default") {
-            defaults.insert(name.clone(), default.clone());
+            command.defaults.insert(name.clone(), default.clone());
         }
+        let mut schema = schema.clone();
+        if let Some(table) = schema.as_object_mut() {
+            table.retain(|key, _| !WORDS.contains(&key.as_str()));
+            // What it refers to is a part of it.
+            if let Some(defs) = options.get("$defs").filter(|_| table.contains_key("$ref")) {
+                table.insert("$defs".to_owned(), defs.clone());
+            }
+        }
+        command.options.insert(name.clone(), schema);
     }
-    Ok(defaults)
+    Ok(())
 }
 
 pub(crate) fn is_env_name(name: &str) -> bool {

@@ -28,6 +28,9 @@ pub struct CommandTemplate {
     /// What the plugin's schema says of the options in the command where the user sets none: with
     /// it, these are the plugin's words and not the user's.
     pub defaults: BTreeMap<String, Value>,
+    /// What the plugin's schema admits of the options in the command, without its words on them: what
+    /// is put in without quotes is guarded by nothing else.
+    pub options: BTreeMap<String, Value>,
 }
 
 /// A variable of a command's that holds a secret: `NAME={{secret:SECRET}}`.
@@ -67,6 +70,8 @@ impl CommandTemplate {
         lines.extend(self.env_lines().into_iter().map(|line| ("env", line)));
         let defaults = self.defaults.iter();
         lines.extend(defaults.map(|(name, value)| ("default", format!("option {name} = {value}"))));
+        let options = self.options.iter();
+        lines.extend(options.map(|(name, schema)| ("option", format!("{name} as {schema}"))));
         lines
     }
 
@@ -86,11 +91,14 @@ impl CommandTemplate {
         table
     }
 
-    /// The same words and defaults, and no wider bound, stdin or environment.
+    /// The same words and defaults, and no wider option, bound, stdin or environment.
     pub(super) fn is_within(&self, granted: &CommandTemplate) -> bool {
         self.id == granted.id
             && self.template == granted.template
             && self.defaults == granted.defaults
+            && self.options.iter().all(|(name, schema)| {
+                granted.options.get(name).is_some_and(|granted| is_narrower(schema, granted))
+            })
             && self.timeout <= granted.timeout
             && self.stdin <= granted.stdin
             && self.max_output_bytes <= granted.max_output_bytes
@@ -99,8 +107,73 @@ impl CommandTemplate {
     }
 }
 
+/// What of a schema leaves out values that it would admit without it, and admits none.
+const NARROWS: [&str; 12] = [
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "pattern",
+];
+
+/// Whether `schema` admits nothing that `granted` does not, as far as that is seen at once. What is
+/// not seen counts as wider.
+fn is_narrower(schema: &Value, granted: &Value) -> bool {
+    let (Some(schema), Some(granted)) = (schema.as_object(), granted.as_object()) else {
+        return schema == granted;
+    };
+    let tighter = |name: &str, now: &Value, was: &Value| match name {
+        "enum" => match (now.as_array(), was.as_array()) {
+            (Some(now), Some(was)) => now.iter().all(|word| was.contains(word)),
+            _ => false,
+        },
+        "maxItems" | "maxLength" | "maximum" | "exclusiveMaximum" => now.as_f64() <= was.as_f64(),
+        "minItems" | "minLength" | "minimum" | "exclusiveMinimum" => now.as_f64() >= was.as_f64(),
+        _ => false,
+    };
+    let kept = granted
+        .iter()
+        .all(|(name, was)| schema.get(name).is_some_and(|now| now == was || tighter(name, now, was)));
+    kept && schema.keys().all(|name| granted.contains_key(name) || NARROWS.contains(&name.as_str()))
+}
+
 impl Serialize for CommandTemplate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.table().serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_that_admits_less_is_narrower_and_any_other_is_not() {
+        let narrower = |now: Value, was: Value| is_narrower(&now, &was);
+        let was = json!({"type": "string", "enum": ["a", "b"], "maxLength": 8});
+        for now in [
+            was.clone(),
+            json!({"type": "string", "enum": ["b"], "maxLength": 8}),
+            json!({"type": "string", "enum": ["a", "b"], "maxLength": 7, "pattern": "x"}),
+        ] {
+            assert!(narrower(now.clone(), was.clone()), "{now}");
+        }
+        for now in [
+            json!({"type": "string", "enum": ["a", "b"]}),
+            json!({"type": "string", "enum": ["a", "b", "c"], "maxLength": 8}),
+            json!({"type": "string", "enum": ["a", "b"], "maxLength": 9}),
+            json!({"type": "array", "enum": ["a", "b"], "maxLength": 8}),
+            json!({"type": "string", "enum": ["a", "b"], "maxLength": 8, "anyOf": [{}]}),
+            json!(true),
+        ] {
+            assert!(!narrower(now.clone(), was.clone()), "{now}");
+        }
     }
 }

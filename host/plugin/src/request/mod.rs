@@ -219,6 +219,9 @@ impl Serialize for Request {
                 if !command.defaults.is_empty() {
                     table.insert("defaults".to_owned(), json!(command.defaults));
                 }
+                if !command.options.is_empty() {
+                    table.insert("options".to_owned(), json!(command.options));
+                }
                 table.serialize(serializer)
             }
             Request::Dir(dir) => dir.serialize(serializer),

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use mst_plugin::{Capability, Key, Pinned, Policy};
+use mst_plugin::{Capability, Key, Page, Pinned, Policy};
 
 use super::grants::Binding;
 use crate::error::Failure;
@@ -16,39 +16,67 @@ pub(super) struct Answer {
     pub(super) bindings: Vec<Binding>,
 }
 
-/// Shows `text` and asks for each key.
+/// What a person is asked about.
+pub(super) struct Question<'a> {
+    /// What is shown before all.
+    pub(super) text: &'a str,
+    /// Where each request stands with what to know about it.
+    pub(super) page: &'a Page,
+    pub(super) pinned: &'a Pinned,
+    /// What is to be decided, in the order of the page.
+    pub(super) pending: &'a [Key],
+    /// Whether something is wider that no key names.
+    pub(super) wider: bool,
+    pub(super) policy: &'a Policy,
+}
+
+/// Shows what it is about, and asks for each key.
 pub(super) fn ask(
-    text: &str,
-    pinned: &Pinned,
-    pending: &[Key],
-    policy: &Policy,
+    about: &Question<'_>,
     input: &mut dyn BufRead,
     output: &mut dyn Write,
 ) -> Result<Answer, Failure> {
-    write!(output, "{}", mst_sandbox::clean(text, usize::MAX, true)).map_err(failed)?;
+    show(about.text, output)?;
     let mut answer = Answer::default();
+    if about.wider
+        && !matches!(said("pin it all the same? [y]es, [n]o: ", input, output)?.as_str(), "y" | "yes")
+    {
+        return Err(nothing_changed());
+    }
     let mut all = false;
-    for key in pending {
-        if let Some(rule) = pinned.requests.get(key).and_then(|asked| policy.refuses(&asked.request)) {
+    for key in about.pending {
+        let asked = about.pinned.requests.get(key);
+        if let Some(rule) = asked.and_then(|asked| about.policy.refuses(&asked.request)) {
             writeln!(output, "{key}: not to be granted: {rule}").map_err(failed)?;
             continue;
         }
         if !all {
-            let question = format!("grant {key}? [y]es, [n]o, [a]ll that follow, [q]uit: ");
-            match said(&question, input, output)?.as_str() {
+            show(&about.page.request_text(key), output)?;
+            let question = format!("grant {key}? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: ");
+            let answered = loop {
+                match said(&question, input, output)?.as_str() {
+                    "?" => show(about.text, output)?,
+                    answer => break answer.to_owned(),
+                }
+            };
+            match answered.as_str() {
                 "y" | "yes" => {}
                 "a" | "all" => all = true,
                 "n" | "no" | "" => continue,
                 _ => return Err(nothing_changed()),
             }
         }
-        if pinned.unbound(key) {
+        if about.pinned.unbound(key) {
             let Some(binding) = place(key, input, output)? else { continue };
             answer.bindings.push(binding);
         }
         answer.keys.push(key.clone());
     }
     Ok(answer)
+}
+
+fn show(text: &str, output: &mut dyn Write) -> Result<(), Failure> {
+    write!(output, "{}", mst_sandbox::clean(text, usize::MAX, true)).map_err(failed)
 }
 
 /// Where a directory is, or where a secret comes from; none where nothing is said.
@@ -101,9 +129,19 @@ mod tests {
         let pinned = Pinned::new(&file, "x.wasm".into());
         let mut rules = Policy::default();
         rules.add("p.toml", &format!("schema = 'mst.policy/v1'\n{policy}")).expect("a policy");
-        let pending: Vec<Key> = pending(&pinned, None).into_iter().take(3).collect();
+        let pending: Vec<Key> = pending(&file, &pinned, None).into_iter().take(3).collect();
         let mut said = Vec::new();
-        let answer = ask("", &pinned, &pending, &rules, &mut lines.as_bytes(), &mut said);
+        let (page, wider) = (Page::of(&file), lines.starts_with("wider"));
+        let about = Question {
+            text: "ALL OF IT\n",
+            page: &page,
+            pinned: &pinned,
+            pending: &pending,
+            wider,
+            policy: &rules,
+        };
+        let mut lines = lines.trim_start_matches("wider").as_bytes();
+        let answer = ask(&about, &mut lines, &mut said);
         let keys = answer.ok().map(|answer| answer.keys.iter().map(ToString::to_string).collect());
         (keys, String::from_utf8(said).expect("UTF-8"))
     }
@@ -111,12 +149,31 @@ mod tests {
     #[test]
     fn a_person_is_asked_for_each() {
         let (granted, said) = asked("y\nn\nyes\n", "");
-        assert_eq!(granted, Some(vec!["exec:container".to_owned(), "exec:copy-to".to_owned()]), "{said}");
-        assert!(said.contains("grant exec:container? [y]es, [n]o"), "{said}");
+        assert_eq!(granted, Some(vec!["exec:image".to_owned(), "exec:create".to_owned()]), "{said}");
+        assert!(said.contains("grant exec:image? [y]es, [n]o"), "{said}");
         let (granted, _) = asked("n\na\n", "");
-        assert_eq!(granted, Some(vec!["exec:copy-from".to_owned(), "exec:copy-to".to_owned()]));
+        assert_eq!(granted, Some(vec!["exec:pull".to_owned(), "exec:create".to_owned()]));
         let (granted, _) = asked("\n\n\n", "");
         assert_eq!(granted, Some(Vec::new()), "no answer is no");
+    }
+
+    #[test]
+    fn each_question_has_the_command_and_its_marks_and_all_can_be_read_again() {
+        let (granted, said) = asked("?\ny\nn\nn\n", "");
+        assert_eq!(granted, Some(vec!["exec:image".to_owned()]), "{said}");
+        assert_eq!(said.matches("ALL OF IT").count(), 2, "{said}");
+        let before = said.split_once("grant exec:image?").expect("asked").0;
+        assert!(
+            before.contains("image inspect") && before.contains("! speaks to a container engine"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_wider_and_has_no_key_is_asked_first() {
+        assert_eq!(asked("wider\n", "").0, None);
+        assert_eq!(asked("widern\n", "").0, None);
+        assert_eq!(asked("widery\ny\nn\nn\n", "").0, Some(vec!["exec:image".to_owned()]));
     }
 
     #[test]

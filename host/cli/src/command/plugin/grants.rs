@@ -7,10 +7,11 @@ use std::str::FromStr;
 use clap::Args;
 use mst_model::PluginId;
 use mst_plugin::lock::is_own;
-use mst_plugin::{Access, Capability, Diff, Dir, Key, Page, Pinned, Policy, Request, Source};
+use mst_plugin::{Access, Capability, Diff, Dir, Key, Pinned, PluginFile, Policy, Request, Source};
 use serde::Serialize;
 
-use super::ask::ask;
+use super::ask::{Question, ask};
+use super::page;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::lockfile::LockFile;
@@ -153,45 +154,57 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
     let (mut pinned, diff) = match &earlier {
         Some(earlier) => {
             let (pinned, diff) = fresh.taking_over(earlier);
-            (pinned, Some(diff))
+            (pinned, Some(diff.explained(file.manifest())))
         }
         None => (fresh, None),
     };
     bind(&mut pinned, &args.bind, &lock, &policy)?;
-    let pending = pending(&pinned, diff.as_ref());
+    let pending = pending(&file, &pinned, diff.as_ref());
+    let wider = diff.as_ref().is_some_and(|diff| !diff.wider.is_empty());
     let wanted = if !args.grant.is_empty() {
         named(&pinned, &args.grant, &policy)
-    } else if pending.is_empty() {
+    } else if pending.is_empty() && !wider {
         Vec::new()
     } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        let page = page(&file, &lock, &policy);
         let text = match &diff {
             Some(diff) => format!("{id} {}\n\n{diff}\n", pinned.version),
-            None => format!("{}\n", Page::of(&file)),
+            None => format!("{page}\n"),
         };
         let (input, output) = (&mut io::stdin().lock(), &mut io::stderr().lock());
-        let answer = ask(&text, &pinned, &pending, &policy, input, output)?;
+        let about =
+            Question { text: &text, page: &page, pinned: &pinned, pending: &pending, wider, policy: &policy };
+        let answer = ask(&about, input, output)?;
         bind(&mut pinned, &answer.bindings, &lock, &policy)?;
         answer.keys
     } else {
         return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
     };
     grant_keys(&mut pinned, &wanted, &policy)?;
-    let said = summary(&pinned, earlier.as_ref(), lock.path());
+    let mut said = summary(&pinned, lock.path());
+    // Whatever became of it: other bytes than somebody looked at are told, and all that they change.
+    if let Some(diff) = diff.filter(|diff| diff.is_another_file()) {
+        said += &format!("in place of another file:\n{diff}");
+    }
     lock.lock.put(pinned);
     lock.write()?;
-    show::result(&said)?;
+    show::result(&mst_sandbox::clean(&said, usize::MAX, true))?;
     Ok(Exit::Done)
 }
 
-/// What a person has to decide: all that a new plugin asks for, and what an upgrade widened.
-pub(super) fn pending(pinned: &Pinned, diff: Option<&Diff>) -> Vec<Key> {
-    let undecided = |key: &&Key| match diff {
-        Some(diff) => diff.widened_keys().any(|widened| widened == **key),
+/// What a person has to decide, in the order of the page: all that a new plugin asks for, and what
+/// an upgrade widened.
+pub(super) fn pending(file: &PluginFile, pinned: &Pinned, diff: Option<&Diff>) -> Vec<Key> {
+    let undecided = |key: &Key| match diff {
+        Some(diff) => diff.widened_keys().any(|widened| widened == *key),
         None => true,
     };
-    let asked =
-        pinned.requests.iter().filter(|(_, asked)| !asked.granted && !asked.request.is_granted_by_use());
-    asked.map(|(key, _)| key).filter(undecided).cloned().collect()
+    let open = |key: &Key| {
+        let asked = pinned.requests.get(key);
+        asked.is_some_and(|asked| !asked.granted && !asked.request.is_granted_by_use())
+    };
+    let keys = file.manifest().requests().into_iter().map(|request| request.key());
+    keys.filter(|key| open(key) && undecided(key)).collect()
 }
 
 fn named(pinned: &Pinned, grant: &[Wanted], policy: &Policy) -> Vec<Key> {
@@ -341,7 +354,7 @@ pub(crate) fn grant(args: GrantArgs) -> Result<Exit, Failure> {
     let (mut pinned, _) = Pinned::new(&file, pinned.source.clone()).taking_over(&pinned);
     bind(&mut pinned, &args.bind, &lock, &policy)?;
     grant_keys(&mut pinned, &args.keys, &policy)?;
-    let said = summary(&pinned, None, lock.path());
+    let said = summary(&pinned, lock.path());
     lock.lock.put(pinned);
     lock.write()?;
     show::result(&said)?;
@@ -367,7 +380,7 @@ pub(crate) fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
         }
         asked.granted = false;
     }
-    let said = summary(&pinned, None, lock.path());
+    let said = summary(&pinned, lock.path());
     lock.lock.put(pinned);
     lock.write()?;
     show::result(&said)?;
@@ -390,19 +403,24 @@ fn pinned(lock: &LockFile, id: &PluginId) -> Result<Pinned, Failure> {
 }
 
 /// What the lock says of a plugin now.
-fn summary(pinned: &Pinned, earlier: Option<&Pinned>, lock: &Path) -> String {
-    let from = match earlier {
-        Some(earlier) if earlier.version != pinned.version => format!(", which was {}", earlier.version),
-        _ => String::new(),
-    };
-    let mut text = format!("{} {} in {}{from}\n", pinned.id, pinned.version, lock.display());
+fn summary(pinned: &Pinned, lock: &Path) -> String {
+    let mut text = format!("{} {} in {}\n", pinned.id, pinned.version, lock.display());
     for (key, asked) in &pinned.requests {
         let word = match asked {
             asked if asked.granted => "granted",
             asked if asked.request.is_granted_by_use() => "by option",
             _ => "not granted",
         };
-        text.push_str(&format!("  {word:<11}  {key}\n"));
+        let bound = match key.capability() {
+            Capability::Dir => {
+                pinned.bindings.dirs.get(key.name()).map(|path| format!(" is {}", path.display()))
+            }
+            Capability::Secret => {
+                pinned.bindings.secrets.get(key.name()).map(|source| format!(" from {source}"))
+            }
+            _ => None,
+        };
+        text.push_str(&format!("  {word:<11}  {key}{}\n", bound.unwrap_or_default()));
     }
     text
 }
@@ -416,12 +434,18 @@ struct Line {
     /// None for mst's own, which are in mst itself.
     source: Option<String>,
     granted: usize,
+    /// How many of what is granted a policy refuses.
+    refused: usize,
     requests: usize,
     state: &'static str,
+    /// What mst runs, as the user, to get secrets of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<String>,
 }
 
 pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
     let lock = args.lock.open()?;
+    let policy = policies::found(lock.dir(), Path::new(""))?;
     let mut lines = Vec::new();
     for file in plugins::all_first_party()? {
         let manifest = file.manifest();
@@ -432,8 +456,13 @@ pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
             sha256: file.digest().to_string(),
             source: None,
             granted: requests,
+            refused: match policy.refuses_plugin(&manifest.id) {
+                Some(_) => requests,
+                None => policy.refused(manifest).len(),
+            },
             requests,
             state: "mst's own",
+            runs: Vec::new(),
         });
     }
     for pinned in lock.lock.plugins() {
@@ -445,16 +474,28 @@ pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
             Some(_) => "changed",
             None => "not there",
         };
-        let granted =
-            pinned.requests.values().filter(|asked| asked.granted || asked.request.is_granted_by_use());
+        let granted: Vec<_> = pinned
+            .requests
+            .iter()
+            .filter(|(_, asked)| asked.granted || asked.request.is_granted_by_use())
+            .collect();
+        let whole = policy.refuses_plugin(&pinned.id).is_some();
+        let sources = policy.refused_sources(&pinned.bindings);
+        let refused = granted.iter().filter(|(key, asked)| {
+            whole || sources.contains_key(key) || policy.refuses(&asked.request).is_some()
+        });
+        let secrets = pinned.bindings.secrets.iter();
+        let runs = secrets.filter(|(_, source)| matches!(source, Source::Command(_)));
         lines.push(Line {
             id: pinned.id.to_string(),
             version: pinned.version.to_string(),
             sha256: pinned.sha256.to_string(),
             source: Some(pinned.source.to_string_lossy().into_owned()),
-            granted: granted.count(),
+            granted: granted.len(),
+            refused: refused.count(),
             requests: pinned.requests.len(),
             state,
+            runs: runs.map(|(name, source)| format!("secret:{name} from {source}")).collect(),
         });
     }
     if args.json {
@@ -465,9 +506,17 @@ pub(crate) fn list(args: ListArgs) -> Result<Exit, Failure> {
     let text: String = lines
         .iter()
         .map(|line| {
-            let Line { id, version, granted, requests, state, source, .. } = line;
+            let Line { id, version, granted, refused, requests, state, source, runs, .. } = line;
             let source = source.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
-            format!("{id:<ids$}  {version:<versions$}  {granted} of {requests} granted  {state}{source}\n")
+            let refused = match refused {
+                0 => String::new(),
+                refused => format!(", {refused} of them refused by a policy"),
+            };
+            let runs: String =
+                runs.iter().map(|run| format!("    ! mst runs a program, as you: {run}\n")).collect();
+            format!(
+                "{id:<ids$}  {version:<versions$}  {granted} of {requests} granted{refused}  {state}{source}\n{runs}"
+            )
         })
         .collect();
     show::result(&mst_sandbox::clean(&text, usize::MAX, true))?;

@@ -117,7 +117,8 @@ fn page(file: &PluginFile, lock: &LockFile, policy: &Policy) -> Page {
     let pinned = lock.lock.get(&manifest.id);
     let mut refused = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
     refused.extend(policy.refused(manifest));
-    let mut page = Page::of(file).with_policy(policy.refuses_plugin(&manifest.id), &refused);
+    let mut page =
+        Page::of(file).with_policy(policy.refuses_plugin(&manifest.id), &refused).held_to(policy.files());
     if plugins::is_built_in(file) {
         page = page.of_own();
     }
