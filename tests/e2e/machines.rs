@@ -297,7 +297,6 @@ fn after_a_third_interrupt_machines_are_removed_by_a_process_of_its_own_session(
     for stat in reaper.lines() {
         let fields: Vec<&str> = stat.split(' ').collect();
         assert_eq!((fields[1], fields[0]), ("(mst)", fields[5]), "it leads a session: {stat}");
-        assert_eq!(fields[6], "0", "it has no terminal: {stat}");
     }
     run.assert_whole();
     assert_eq!(run.trials(), 0);
