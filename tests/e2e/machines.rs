@@ -307,6 +307,50 @@ fn after_a_third_interrupt_machines_are_removed_by_a_process_of_its_own_session(
 }
 
 #[test]
+fn a_third_interrupt_removes_the_machines_of_an_eval_that_was_moved() {
+    let runner = need!(example("dir-runner"));
+    let space = space();
+    gated(&space, 2);
+    // The lock is beside the eval, and both go elsewhere after the run began.
+    fs::create_dir(space.path("before")).expect("made");
+    for file in fs::read_dir(space.dir()).expect("lists").flatten().filter(|file| file.path().is_file()) {
+        fs::rename(file.path(), space.path("before").join(file.file_name())).expect("moved");
+    }
+    let add = ["plugin", "add", runner.to_str().expect("UTF-8"), "--grant", "all", "--lock"];
+    space.mst(add.iter().chain(&["before/mst.lock"])).exits(0);
+    let mut command = space.command(["run", "before/eval.yaml", "--runner", "example/runner/dir"]);
+    command.args(["--runner-option", &format!("base={}", space.text("machines"))]);
+    let running = Running::start(&space, command);
+    wait_until("a trial", || begun(&space) == 1);
+    for _ in 0..2 {
+        let said = running.stderr();
+        running.signal(Signal::INT);
+        wait_until("word of it", || running.stderr() != said);
+    }
+    running.end().exits(130);
+    let run = space.run();
+    assert_eq!((run.trials(), machines(&space)), (0, Vec::new()));
+    fs::rename(space.path("before"), space.path("after")).expect("moved");
+    fs::remove_dir_all(space.path("gate")).expect("removed");
+    fs::create_dir(space.path("gate")).expect("made");
+
+    let mut running =
+        Running::start(&space, space.command(["run", "after/eval.yaml", "--resume", &run.name()]));
+    wait_until("a trial", || begun(&space) == 1);
+    for word in ["stopping: ", "ending what runs", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    assert!(output.stderr.contains("its machines are removed meanwhile"), "{output}");
+    // It ends with its last line, whether or not it removed any.
+    let told = || fs::read_to_string(run.dir().join("reap.log")).unwrap_or_default();
+    wait_until("what became of them", || told().contains(": removed") || told().contains("error: "));
+    assert_eq!(told().matches(": removed").count(), 1, "{}", told());
+    assert_eq!(machines(&space), [""; 0]);
+}
+
+#[test]
 fn a_third_interrupt_removes_no_machine_that_is_kept() {
     let runner = need!(example("dir-runner"));
     let space = space();

@@ -56,6 +56,12 @@ impl LockFile {
         &self.path
     }
 
+    /// Where it is, wherever mst or another is; none where there is no file.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let there = self.text.is_some();
+        there.then(|| std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()))
+    }
+
     /// The directory that its relative paths are relative to; empty for the one that mst is in.
     pub(crate) fn dir(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))

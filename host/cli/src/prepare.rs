@@ -1,7 +1,7 @@
 //! Everything that a run needs, found and checked before anything is made.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mst_model::deadlines::Part;
@@ -25,6 +25,8 @@ use crate::runners::{self, Chosen};
 /// What a run is made of.
 pub(crate) struct Ready {
     pub(crate) file: EvalFile,
+    /// Where the lock is that pins its plugins, if there is one.
+    pub(crate) lock: Option<PathBuf>,
     pub(crate) dataset: Plugin,
     pub(crate) judges: Vec<Arc<Named>>,
     pub(crate) plugins: Vec<PluginUse>,
@@ -52,7 +54,9 @@ pub(crate) fn prepare(
     for (part, span) in deadlines {
         file.eval.deadlines.set(*part, *span);
     }
-    let plugins = Plugins::new(LockFile::beside(eval, lock)?, &file.dir)?;
+    let lock = LockFile::beside(eval, lock)?;
+    let lock_file = lock.file();
+    let plugins = Plugins::new(lock, &file.dir)?;
     let dataset = plugins.get(&file.eval.dataset.plugin)?;
     check_options("dataset.options", &dataset, &file.eval.dataset.options)?;
     check_dirs(&dataset, &file.eval.dataset.options)?;
@@ -87,7 +91,7 @@ pub(crate) fn prepare(
         vars: passed(&file.eval)?,
         base_dir: file.dir.clone(),
     };
-    Ok(Ready { file, dataset, judges, plugins: uses, runner, sandbox, environment, told })
+    Ok(Ready { file, lock: lock_file, dataset, judges, plugins: uses, runner, sandbox, environment, told })
 }
 
 fn check_options(at: &str, plugin: &Plugin, options: &Map<String, Value>) -> Result<(), Failure> {

@@ -138,7 +138,7 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     let scratch = Scratch::new()?;
     let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
     let (run, record) = (&begun.run, &begun.record);
-    leave.run(run.path(), args.lock.as_deref(), matches!(args.keep, KeepArg::Always));
+    leave.run(run.path(), ready.lock.as_deref(), matches!(args.keep, KeepArg::Always));
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
