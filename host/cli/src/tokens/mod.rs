@@ -2,6 +2,7 @@
 
 mod oauth2;
 mod plain;
+mod refresh_file;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};

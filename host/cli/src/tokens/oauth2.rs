@@ -1,9 +1,6 @@
 //! A refresh grant. The refresh token and the client's secret stay here: what is handed on is the access
 //! token.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +12,7 @@ use mst_model::tokens::{ClientAuth, OAuth2};
 use tokio::sync::Mutex;
 
 use super::Say;
+use super::refresh_file::put;
 use super::server::{Granted, Request, Server};
 
 /// A token that a server gives for a refresh token.
@@ -147,44 +145,4 @@ impl Grant {
 async fn of(what: &str, source: &dyn TokenSource) -> Result<Secret, String> {
     let secret = source.fetch().await.map_err(|why| format!("its {what} can't be had: {why}"))?.value;
     if secret.reveal().is_empty() { Err(format!("its {what} is empty")) } else { Ok(secret) }
-}
-
-/// Puts a refresh token into the file that had the one before, in one step: whenever this is cut off,
-/// one of the two stands there.
-fn put(path: &Path, token: &Secret) -> io::Result<()> {
-    // Where a link leads to, the link stays.
-    let path = fs::canonicalize(path)?;
-    let before = fs::metadata(&path)?;
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    // Readable by its owner alone until it is known who else may.
-    let mut file = tempfile::Builder::new().prefix(".mst-").tempfile_in(dir)?;
-    file.write_all(token.reveal().as_bytes())?;
-    file.write_all(b"\n")?;
-    // Another's file stays that other's, where this user can give it away.
-    let _ = chown(file.path(), Some(before.uid()), Some(before.gid()));
-    file.as_file().set_permissions(before.permissions())?;
-    file.as_file().sync_all()?;
-    file.persist(&path).map_err(|error| error.error)?;
-    fs::File::open(dir)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    #[test]
-    fn a_file_keeps_its_place_and_its_mode() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (file, link) = (dir.path().join("token"), dir.path().join("link"));
-        fs::write(&file, "old\n").expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("set");
-        symlink(&file, &link).expect("linked");
-        put(&link, &Secret::new("new".to_owned())).expect("put");
-        assert!(link.is_symlink());
-        assert_eq!(fs::read_to_string(&file).expect("reads"), "new\n");
-        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 2);
-        assert!(put(&dir.path().join("none"), &Secret::new("new".to_owned())).is_err());
-    }
 }
