@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -180,14 +181,15 @@ fn a_refresh_token_that_can_not_be_put_back_is_kept_for_the_run_and_said() {
     assert_eq!(found_below(&space, &ALL), [""; 0].map(PathBuf::from));
 }
 
-/// The first line of what is said where no run comes of it.
+/// What is wrong where no run comes of it.
 fn said(login: &Login, change: impl FnOnce(Eval) -> Eval) -> String {
     let (space, eval) = space(login, "cat");
     let output = run(&space, &change(eval)).exits(105);
     assert!(!space.path("runs").exists(), "{output}");
     assert_eq!((held(&output.raw.0, &ALL), held(&output.raw.1, &ALL)), (None, None), "{output}");
     assert_eq!(found_below(&space, &ALL), [""; 0].map(PathBuf::from));
-    let line = output.said().lines().next().expect("a line").to_owned();
+    let said = output.said();
+    let line = said.lines().find(|line| line.starts_with("error: ")).expect("an error");
     line.replace(&login.port.to_string(), "[PORT]")
 }
 
@@ -312,4 +314,109 @@ fn a_refresh_token_that_somebody_replaced_is_read_again() {
         login.asked().iter().map(|asked| asked.body.contains(&format!("{REFRESH}-9"))).collect();
     assert_eq!(sent, [false, true]);
     assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-9\n"), "the server gave no other");
+}
+
+/// A server each of whose refresh tokens is good once, and ends with all that came of it when one is used
+/// again. It holds back an answer until it may go on.
+fn rotates(goes: impl Fn(usize) + Send + Sync + 'static) -> Login {
+    let good = AtomicUsize::new(0);
+    Login::plain(move |n, asked| {
+        let now = good.load(Ordering::SeqCst);
+        if !asked.body.contains(&format!("refresh_token={REFRESH}-{now}&")) {
+            good.store(usize::MAX, Ordering::SeqCst);
+            return (400, String::new(), json!({"error": "invalid_grant"}).to_string());
+        }
+        good.store(now + 1, Ordering::SeqCst);
+        goes(n);
+        answer(json!({
+            "access_token": format!("{ACCESS}-{n}"), "expires_in": 300,
+            "refresh_token": format!("{REFRESH}-{}", now + 1),
+        }))
+    })
+}
+
+/// A gate that opens once, for all that wait at it.
+#[derive(Clone, Default)]
+struct Gate(Arc<AtomicBool>);
+
+impl Gate {
+    fn open(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn wait(&self) {
+        wait_until("the gate", || self.0.load(Ordering::SeqCst));
+    }
+}
+
+#[test]
+fn an_interrupt_loses_no_refresh_token_that_is_on_its_way() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let login = rotates(move |_| waits.wait());
+    let (space, eval) = space(&login, "cat");
+    eval.set("tokens.gateway.timeout", json!("100s")).write(&space);
+    let mut running = Running::start(&space, command_with(&mut space.command(["run", "eval.yaml"])));
+    wait_until("the server is asked", || !login.asked().is_empty());
+    running.signal(Signal::INT);
+    wait_until("word of it", || running.stderr().contains("waiting for a server") || running.ended());
+    gate.open();
+    let output = running.end().exits(130);
+    insta::assert_snapshot!(output.said(), @"
+    stopping: nothing new starts, what runs may end; once more to end it now
+    waiting for a server that gives tokens: its answer may have the next refresh token
+    error: interrupted while tokens were got; nothing was started
+    ");
+    assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-1\n"));
+    let mut again = space.command(["run", "eval.yaml"]);
+    space.finish(command_with(&mut again)).exits(0);
+    assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-2\n"));
+}
+
+#[test]
+fn the_end_of_a_run_loses_no_refresh_token_that_is_on_its_way() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    // Renewed after five seconds; the client waits until that has begun, and is not heard of it.
+    let login = Login::plain(move |n, _| {
+        if n == 1 {
+            waits.wait();
+        }
+        answer(json!({
+            "access_token": format!("{ACCESS}-{n}"), "expires_in": 20,
+            "refresh_token": format!("{REFRESH}-{}", n + 1),
+        }))
+    });
+    let (space, eval) = space(&login, "while ! test -e $GATE/go; do sleep 0.02; done; cat");
+    eval.set("tokens.gateway.timeout", json!("100s")).write(&space);
+    let mut running = Running::start(&space, command_with(&mut space.command(["run", "eval.yaml"])));
+    wait_until("another is asked for", || login.asked().len() == 2);
+    space.write("gate/go", "");
+    wait_until("word of it", || running.stderr().contains("waiting for a server") || running.ended());
+    gate.open();
+    running.end().exits(0);
+    assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-2\n"));
+}
+
+#[test]
+fn a_third_interrupt_waits_for_no_server_and_says_what_may_be_lost() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let login = rotates(move |_| waits.wait());
+    let (space, eval) = space(&login, "cat");
+    eval.set("tokens.gateway.timeout", json!("100s")).write(&space);
+    let mut running = Running::start(&space, command_with(&mut space.command(["run", "eval.yaml"])));
+    wait_until("the server is asked", || !login.asked().is_empty());
+    for word in ["waiting for a server", "ending what runs", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    let output = running.end().exits(130);
+    let said = output.said();
+    let last = said.lines().last().expect("a line");
+    assert_eq!(
+        last,
+        "ended at once; a server that gives tokens did not answer: you may have to log in again"
+    );
+    gate.open();
 }

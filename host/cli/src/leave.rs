@@ -6,17 +6,26 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mst_model::ledger::{MachineState, MachineStatus};
 use mst_store::RunDir;
 use rustix::io::Errno;
 
+use crate::tokens::Renewals;
+
 /// In a run's directory, what the process that sees to its machines says.
 const LOG: &str = "reap.log";
 
+/// How long a server that gives tokens is waited for.
+const ANSWER: Duration = Duration::from_secs(1);
+
 /// What is left where mst ends at once.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Leave(Arc<Mutex<Option<Run>>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Leave {
+    run: Arc<Mutex<Option<Run>>>,
+    renewals: Renewals,
+}
 
 /// A run whose machines are not kept.
 #[derive(Debug, Clone)]
@@ -27,17 +36,31 @@ struct Run {
 }
 
 impl Leave {
+    /// Nothing yet but what is renewed.
+    pub(crate) fn new(renewals: Renewals) -> Leave {
+        Leave { run: Arc::default(), renewals }
+    }
+
     /// From here on machines of this run may be left.
     pub(crate) fn run(&self, dir: &Path, lock: Option<&Path>, keeps: bool) {
         let run = Run { dir: dir.to_owned(), lock: lock.map(Path::to_owned), keeps };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(run);
     }
 
     /// Ends what runs on this machine, and has other machines removed by a process that outlives this one
     /// and its terminal. Says what there is to know.
     pub(crate) fn at_once(&self) -> String {
+        self.renewals.end();
         mst_process::kill_all();
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut said = self.machines();
+        if !self.renewals.settle(Some(ANSWER)) {
+            said.push_str("; a server that gives tokens did not answer: you may have to log in again");
+        }
+        said
+    }
+
+    fn machines(&self) -> String {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(run) = run else { return "ended at once".to_owned() };
         let dir = run.dir.display();
         // A ledger that can't be read hides machines, and has none removed.

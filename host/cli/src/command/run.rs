@@ -29,6 +29,7 @@ use crate::prepare::{Ready, prepare};
 use crate::runners::{self, LOCAL, Loaded};
 use crate::scratch::{self, Scratch};
 use crate::show::{self, How, Progress};
+use crate::tokens::Renewals;
 use crate::{interrupt, pace, place, tokens};
 
 /// How long mst waits at its end for processes of trials that it ended to be gone.
@@ -113,14 +114,21 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::because("mst can't start", &error))?;
     // What a client started and left behind becomes this process's child, and is ended with it.
     mst_process::adopt_orphans();
-    let result = runtime.block_on(execute(args));
+    let (renewals, json) = (Renewals::default(), args.json);
+    let result = runtime.block_on(execute(args, &renewals));
+    if !renewals.end() {
+        if !json {
+            show::aside("waiting for a server that gives tokens: its answer may have the next refresh token");
+        }
+        renewals.settle(None);
+    }
     // A guest or a pipe that still holds a thread is not waited for.
     runtime.shutdown_background();
     mst_process::settle(SETTLE);
     result
 }
 
-async fn execute(args: RunArgs) -> Result<Exit, Failure> {
+async fn execute(args: RunArgs, renewals: &Renewals) -> Result<Exit, Failure> {
     let how = match (args.json, show::on_terminal()) {
         (true, _) => How::Json,
         (false, true) => How::Bar,
@@ -128,7 +136,7 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
     };
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
-    let leave = Leave::default();
+    let leave = Leave::new(renewals.clone());
     let stop = interrupt::listen(move |text| said.note(text), leave.clone())?;
     // What others left may take its time, and nobody who has had enough is to wait for it.
     tokio::select! {
@@ -136,7 +144,8 @@ async fn execute(args: RunArgs) -> Result<Exit, Failure> {
         () = stop.finish.cancelled() => {}
     }
     let scratch = Scratch::new()?;
-    let Started { ready, begun, on_machines, vault } = begin(&args, scratch.path(), &stop, &progress).await?;
+    let Started { ready, begun, on_machines, vault } =
+        begin(&args, scratch.path(), &stop, renewals, &progress).await?;
     let (run, record) = (&begun.run, &begun.record);
     leave.run(run.path(), ready.lock.as_deref(), matches!(args.keep, KeepArg::Always));
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
@@ -171,6 +180,7 @@ async fn begin(
     args: &RunArgs,
     scratch: &Path,
     stop: &Stop,
+    renewals: &Renewals,
     progress: &Arc<Progress>,
 ) -> Result<Started, Failure> {
     let Some(resumed) = &args.resume else {
@@ -190,7 +200,7 @@ async fn begin(
             tokens_on_disk: args.tokens_on_disk,
         };
         pace::check(&ready.file.eval, &policy.limits)?;
-        let vault = sources(&ready, progress);
+        let vault = sources(&ready, renewals, progress);
         try_all(&vault, stop).await?;
         let begun = begin::create(&args.runs, &ready, policy, stop, progress).await?;
         return Ok(Started { ready, begun, on_machines, vault });
@@ -204,7 +214,7 @@ async fn begin(
     let told = Told::new(progress.clone());
     let ready = prepare(&eval, args.lock.as_deref(), &deadlines, |_| Ok(uses), told)?;
     let on_machines = load_runner(&ready, scratch)?;
-    let vault = sources(&ready, progress);
+    let vault = sources(&ready, renewals, progress);
     // Where no client will run its sources may be gone as well.
     if args.retry_unfinished || misses_any(&run, &record) {
         try_all(&vault, stop).await?;
@@ -228,10 +238,10 @@ fn misses_any(run: &RunWriter, record: &RunRecord) -> bool {
 }
 
 /// Where the run's tokens come from.
-fn sources(ready: &Ready, progress: &Arc<Progress>) -> Vault {
+fn sources(ready: &Ready, renewals: &Renewals, progress: &Arc<Progress>) -> Vault {
     let said = progress.clone();
     let say: tokens::Say = Arc::new(move |text| said.note(text));
-    tokens::vault(&ready.file.eval, &ready.file.dir, &say)
+    tokens::vault(&ready.file.eval, &ready.file.dir, &say, renewals)
 }
 
 /// Each token is got once: what can't be had is known before anything is made.

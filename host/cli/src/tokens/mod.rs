@@ -3,6 +3,7 @@
 mod oauth2;
 mod plain;
 mod refresh_file;
+mod renewals;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,27 +18,34 @@ use mst_model::tokens::{SecretSource, TokenUse};
 
 use oauth2::Refresh;
 use plain::{File, Program, Variable};
+pub(crate) use renewals::Renewals;
 
 /// Tells a person what a source has to say though it did not fail.
 pub(crate) type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The sources of the tokens that the eval's clients need.
-pub(crate) fn vault(eval: &Eval, dir: &Path, say: &Say) -> Vault {
+pub(crate) fn vault(eval: &Eval, dir: &Path, say: &Say, renewals: &Renewals) -> Vault {
     let clients = eval.variants.iter().filter_map(|variant| eval.client_of(variant));
     let needed: BTreeSet<_> = clients.flat_map(|client| client.tokens).collect();
     let needed = eval.tokens.iter().filter(|(name, _)| needed.contains(*name));
     let sources = needed.map(|(name, token)| {
-        let source = source(name, token, dir, say);
+        let source = source(name, token, dir, say, renewals);
         (name.clone(), Source { source, timeout: token.timeout.0, on_failure: token.on_failure })
     });
     Vault::new(sources.collect::<BTreeMap<_, _>>())
 }
 
-fn source(name: &TokenId, token: &TokenUse, dir: &Path, say: &Say) -> Box<dyn TokenSource> {
+fn source(
+    name: &TokenId,
+    token: &TokenUse,
+    dir: &Path,
+    say: &Say,
+    renewals: &Renewals,
+) -> Box<dyn TokenSource> {
     // Whoever asks gives up first, and says so; this is for what is still under way then.
     let time = token.timeout.0.saturating_add(Duration::from_secs(1));
     match &token.oauth2 {
-        Some(grant) => Box::new(Refresh::new(name, grant, dir, time, say.clone())),
+        Some(grant) => Box::new(Refresh::new(name, grant, dir, time, say.clone(), renewals.clone())),
         None => plain(token.env.as_ref(), token.file.as_ref(), &token.command, dir, time),
     }
 }

@@ -11,9 +11,9 @@ use mst_model::TokenId;
 use mst_model::tokens::{ClientAuth, OAuth2};
 use tokio::sync::Mutex;
 
-use super::Say;
 use super::refresh_file::put;
 use super::server::{Granted, Request, Server};
+use super::{Renewals, Say};
 
 /// A token that a server gives for a refresh token.
 pub(super) struct Refresh(Arc<Grant>);
@@ -28,8 +28,9 @@ struct Grant {
     /// The refresh token's file, where it is in one.
     file: Option<PathBuf>,
     scopes: Vec<String>,
-    held: Mutex<Held>,
+    held: Arc<Mutex<Held>>,
     say: Say,
+    renewals: Renewals,
 }
 
 /// What is not asked of its source again: that may be a program which asks a person, or have a refresh
@@ -43,7 +44,14 @@ struct Held {
 }
 
 impl Refresh {
-    pub(super) fn new(name: &TokenId, grant: &OAuth2, dir: &Path, time: Duration, say: Say) -> Refresh {
+    pub(super) fn new(
+        name: &TokenId,
+        grant: &OAuth2,
+        dir: &Path,
+        time: Duration,
+        say: Say,
+        renewals: Renewals,
+    ) -> Refresh {
         let secret = |source| super::secret(source, dir, time);
         Refresh(Arc::new(Grant {
             name: name.clone(),
@@ -54,8 +62,9 @@ impl Refresh {
             refresh_token: secret(&grant.refresh_token),
             file: grant.refresh_token.file.as_ref().map(|file| dir.join(file)),
             scopes: grant.scopes.clone(),
-            held: Mutex::default(),
+            held: Arc::default(),
             say,
+            renewals,
         }))
     }
 }
@@ -63,68 +72,68 @@ impl Refresh {
 #[async_trait]
 impl TokenSource for Refresh {
     async fn fetch(&self) -> Result<Fetched, String> {
-        // With its answer the server may have ended the refresh token that it was sent: the answer is
-        // taken in though nobody waits for it any more.
         let grant = self.0.clone();
-        tokio::spawn(async move { grant.exchange().await })
-            .await
-            .map_err(|error| format!("mst failed: {error}"))?
-    }
-}
-
-impl Grant {
-    async fn exchange(&self) -> Result<Fetched, String> {
-        let mut held = self.held.lock().await;
-        let client_secret = match (&held.client_secret, &self.client_secret) {
+        let mut held = grant.held.clone().lock_owned().await;
+        let client_secret = match (&held.client_secret, &grant.client_secret) {
             (Some(secret), _) => Some(secret.clone()),
             (None, None) => None,
             (None, Some(source)) => Some(of("client's secret", source.as_ref()).await?),
         };
         let refresh_token = match &held.refresh_token {
             Some(token) => token.clone(),
-            None => of("refresh token", self.refresh_token.as_ref()).await?,
+            None => of("refresh token", grant.refresh_token.as_ref()).await?,
         };
+        // With its answer the server may have ended the refresh token that it was sent: from here on this
+        // goes on though nobody waits for it any more.
+        let asked =
+            tokio::task::spawn_blocking(move || grant.exchange(&mut held, client_secret, refresh_token));
+        asked.await.map_err(|error| format!("mst failed: {error}"))?
+    }
+}
+
+impl Grant {
+    /// Asks the server, and keeps what it gave. Blocks the thread.
+    fn exchange(
+        &self,
+        held: &mut Held,
+        client_secret: Option<Secret>,
+        refresh_token: Secret,
+    ) -> Result<Fetched, String> {
         let request = Request {
             client_id: self.client_id.clone(),
-            client_secret: client_secret.clone(),
+            client_secret,
             client_auth: self.client_auth,
-            refresh_token: refresh_token.clone(),
+            refresh_token,
             scopes: self.scopes.clone(),
         };
-        let server = self.server.clone();
-        let asked = tokio::task::spawn_blocking(move || server.ask(&request)).await;
+        let Some(_under_way) = self.renewals.begin(self.server.time) else {
+            return Err("mst is about to end".to_owned());
+        };
         let Granted { access_token, expires_in, refresh_token: another } =
-            asked.map_err(|error| format!("mst failed: {error}"))?.map_err(|refused| {
+            self.server.ask(&request).map_err(|refused| {
                 if refused.disowned {
                     // There may be another by now.
                     *held = Held { said: held.said, ..Held::default() };
                 }
                 refused.why
             })?;
-        held.client_secret = client_secret;
-        match another.filter(|another| *another != refresh_token) {
-            Some(another) => self.replace(another, &mut held).await,
+        held.client_secret = request.client_secret;
+        match another.filter(|another| *another != request.refresh_token) {
+            Some(another) => self.replace(another, held),
             // A file is read each time: somebody may have put another there.
             None if self.file.is_some() && !held.said => {}
-            None => held.refresh_token = Some(refresh_token),
+            None => held.refresh_token = Some(request.refresh_token),
         }
         Ok(Fetched { value: access_token, expires_in })
     }
 
     /// Goes on with another refresh token, and puts it where the one before was read if that can be.
-    async fn replace(&self, another: Secret, held: &mut Held) {
+    fn replace(&self, another: Secret, held: &mut Held) {
         let stays = match &self.file {
             None => Some("where it came from the old one still stands".to_owned()),
-            Some(file) => {
-                let (path, token) = (file.clone(), another.clone());
-                let put = tokio::task::spawn_blocking(move || put(&path, &token)).await;
-                let why = match put {
-                    Ok(Ok(())) => None,
-                    Ok(Err(error)) => Some(error.to_string()),
-                    Err(error) => Some(error.to_string()),
-                };
-                why.map(|why| format!("the file `{}` can't be replaced: {why}", file.display()))
-            }
+            Some(file) => put(file, &another)
+                .err()
+                .map(|why| format!("the file `{}` can't be replaced: {why}", file.display())),
         };
         let Some(stays) = stays else {
             held.refresh_token = None;
