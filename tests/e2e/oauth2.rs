@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -419,4 +421,41 @@ fn a_third_interrupt_waits_for_no_server_and_says_what_may_be_lost() {
         "ended at once; a server that gives tokens did not answer: you may have to log in again"
     );
     gate.open();
+}
+
+#[test]
+fn two_runs_share_a_refresh_token_that_is_good_once() {
+    // The answer comes when the other run had its time to ask, too.
+    let login = rotates(|n| std::thread::sleep(Duration::from_millis(if n == 0 { 1500 } else { 0 })));
+    let (space, eval) = space(&login, "cat");
+    eval.set("tokens.gateway.timeout", json!("100s")).write(&space);
+    let start = || {
+        let mut command = space.command(["run", "eval.yaml"]);
+        command_with(&mut command).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let one = start();
+    wait_until("the server is asked", || !login.asked().is_empty());
+    let other = start();
+    for child in [one, other] {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(login.asked().len(), 2);
+    assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-2\n"));
+}
+
+#[test]
+fn a_refresh_token_that_another_has_in_hand_is_waited_for_and_said() {
+    let login = Login::plain(gives);
+    let (space, eval) = space(&login, "cat");
+    let held = fs::File::open(space.path("sources")).expect("opens");
+    flock(&held, FlockOperation::LockExclusive).expect("it is free");
+    let eval = eval.set("tokens.gateway.timeout", json!("2s"));
+    insta::assert_snapshot!(run(&space, &eval).exits(105).said(), @"
+    error: the token `gateway` can't be had: its refresh token can't be had: the file `[DIR]/sources/refresh` is being renewed by another, who took more than 1.8 s
+    hint: `on_failure: wait` lets shards wait for a token that is not there yet
+    ");
+    assert_eq!(login.asked().len(), 0);
+    drop(held);
+    run(&space, &eval).exits(0);
 }

@@ -42,12 +42,17 @@ fn source(
     say: &Say,
     renewals: &Renewals,
 ) -> Box<dyn TokenSource> {
-    // Whoever asks gives up first, and says so; this is for what is still under way then.
-    let time = token.timeout.0.saturating_add(Duration::from_secs(1));
+    let timeout = token.timeout.0;
     match &token.oauth2 {
-        Some(grant) => Box::new(Refresh::new(name, grant, dir, time, say.clone(), renewals.clone())),
-        None => plain(token.env.as_ref(), token.file.as_ref(), &token.command, dir, time),
+        Some(grant) => Box::new(Refresh::new(name, grant, dir, timeout, say.clone(), renewals.clone())),
+        None => plain(token.env.as_ref(), token.file.as_ref(), &token.command, dir, at_most(timeout)),
     }
+}
+
+/// How long a source may take: whoever asks it gives up first, and says so; this is for what is still under
+/// way then.
+fn at_most(timeout: Duration) -> Duration {
+    timeout.saturating_add(Duration::from_secs(1))
 }
 
 fn secret(source: &SecretSource, dir: &Path, time: Duration) -> Box<dyn TokenSource> {

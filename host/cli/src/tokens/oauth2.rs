@@ -11,9 +11,9 @@ use mst_model::TokenId;
 use mst_model::tokens::{ClientAuth, OAuth2};
 use tokio::sync::Mutex;
 
-use super::refresh_file::put;
+use super::refresh_file::HeldFile;
 use super::server::{Granted, Request, Server};
-use super::{Renewals, Say};
+use super::{Renewals, Say, at_most};
 
 /// A token that a server gives for a refresh token.
 pub(super) struct Refresh(Arc<Grant>);
@@ -24,13 +24,21 @@ struct Grant {
     client_id: String,
     client_auth: ClientAuth,
     client_secret: Option<Box<dyn TokenSource>>,
-    refresh_token: Box<dyn TokenSource>,
-    /// The refresh token's file, where it is in one.
-    file: Option<PathBuf>,
+    refresh_token: Origin,
     scopes: Vec<String>,
     held: Arc<Mutex<Held>>,
     say: Say,
     renewals: Renewals,
+}
+
+/// Where the refresh token comes from.
+enum Origin {
+    File {
+        path: PathBuf,
+        /// How long it is waited for while another has it.
+        patience: Duration,
+    },
+    Elsewhere(Box<dyn TokenSource>),
 }
 
 /// What is not asked of its source again: that may be a program which asks a person, or have a refresh
@@ -48,19 +56,24 @@ impl Refresh {
         name: &TokenId,
         grant: &OAuth2,
         dir: &Path,
-        time: Duration,
+        timeout: Duration,
         say: Say,
         renewals: Renewals,
     ) -> Refresh {
+        let time = at_most(timeout);
         let secret = |source| super::secret(source, dir, time);
+        let refresh_token = match &grant.refresh_token.file {
+            // A little less than whoever waits for the token has, who then hears why.
+            Some(file) => Origin::File { path: dir.join(file), patience: timeout.mul_f64(0.9) },
+            None => Origin::Elsewhere(secret(&grant.refresh_token)),
+        };
         Refresh(Arc::new(Grant {
             name: name.clone(),
             server: Server { url: grant.token_url.clone(), plain: grant.is_plain(), time },
             client_id: grant.client_id.clone(),
             client_auth: grant.client_auth,
             client_secret: grant.client_secret.as_ref().map(secret),
-            refresh_token: secret(&grant.refresh_token),
-            file: grant.refresh_token.file.as_ref().map(|file| dir.join(file)),
+            refresh_token,
             scopes: grant.scopes.clone(),
             held: Arc::default(),
             say,
@@ -79,9 +92,10 @@ impl TokenSource for Refresh {
             (None, None) => None,
             (None, Some(source)) => Some(of("client's secret", source.as_ref()).await?),
         };
-        let refresh_token = match &held.refresh_token {
-            Some(token) => token.clone(),
-            None => of("refresh token", grant.refresh_token.as_ref()).await?,
+        let refresh_token = match (&held.refresh_token, &grant.refresh_token) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Origin::Elsewhere(source)) => Some(of("refresh token", source.as_ref()).await?),
+            (None, Origin::File { .. }) => None,
         };
         // With its answer the server may have ended the refresh token that it was sent: from here on this
         // goes on though nobody waits for it any more.
@@ -97,8 +111,21 @@ impl Grant {
         &self,
         held: &mut Held,
         client_secret: Option<Secret>,
-        refresh_token: Secret,
+        refresh_token: Option<Secret>,
     ) -> Result<Fetched, String> {
+        let file = match &self.refresh_token {
+            Origin::File { path, patience } => {
+                let file = HeldFile::hold(path, *patience, || self.renewals.is_over());
+                Some(file.map_err(|why| lacks("refresh token", &why))?)
+            }
+            Origin::Elsewhere(_) => None,
+        };
+        // A file is read each time, once nobody else has it: somebody may have put another there.
+        let found = file.as_ref().filter(|_| refresh_token.is_none()).map(HeldFile::read);
+        let found = found.map(|read| usable("refresh token", read)).transpose()?;
+        let Some(refresh_token) = refresh_token.or(found) else {
+            return Err(lacks("refresh token", "it has no source"));
+        };
         let request = Request {
             client_id: self.client_id.clone(),
             client_secret,
@@ -119,21 +146,21 @@ impl Grant {
             })?;
         held.client_secret = request.client_secret;
         match another.filter(|another| *another != request.refresh_token) {
-            Some(another) => self.replace(another, held),
-            // A file is read each time: somebody may have put another there.
-            None if self.file.is_some() && !held.said => {}
+            Some(another) => self.replace(another, file.as_ref(), held),
+            None if file.is_some() && !held.said => {}
             None => held.refresh_token = Some(request.refresh_token),
         }
         Ok(Fetched { value: access_token, expires_in })
     }
 
     /// Goes on with another refresh token, and puts it where the one before was read if that can be.
-    fn replace(&self, another: Secret, held: &mut Held) {
-        let stays = match &self.file {
+    fn replace(&self, another: Secret, file: Option<&HeldFile>, held: &mut Held) {
+        let stays = match file {
             None => Some("where it came from the old one still stands".to_owned()),
-            Some(file) => put(file, &another)
+            Some(file) => file
+                .put(&another)
                 .err()
-                .map(|why| format!("the file `{}` can't be replaced: {why}", file.display())),
+                .map(|why| format!("the file `{}` can't be replaced: {why}", file.path().display())),
         };
         let Some(stays) = stays else {
             held.refresh_token = None;
@@ -152,6 +179,14 @@ impl Grant {
 
 /// The secret of a source.
 async fn of(what: &str, source: &dyn TokenSource) -> Result<Secret, String> {
-    let secret = source.fetch().await.map_err(|why| format!("its {what} can't be had: {why}"))?.value;
+    usable(what, source.fetch().await.map(|fetched| fetched.value))
+}
+
+fn usable(what: &str, got: Result<Secret, String>) -> Result<Secret, String> {
+    let secret = got.map_err(|why| lacks(what, &why))?;
     if secret.reveal().is_empty() { Err(format!("its {what} is empty")) } else { Ok(secret) }
+}
+
+fn lacks(what: &str, why: &str) -> String {
+    format!("its {what} can't be had: {why}")
 }

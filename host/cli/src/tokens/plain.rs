@@ -1,6 +1,6 @@
 //! Variables, files and programs that have a token, or a secret that getting one takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -38,22 +38,26 @@ pub(super) struct File(pub(super) PathBuf);
 impl TokenSource for File {
     async fn fetch(&self) -> Result<Fetched, String> {
         let path = self.0.clone();
-        let read = move || {
-            let failed = |what: String| format!("the file `{}` {what}", path.display());
-            let meta = std::fs::metadata(&path).map_err(|error| failed(format!("can't be read: {error}")))?;
-            if !meta.is_file() {
-                return Err(failed("is no file".to_owned()));
-            }
-            if meta.len() > MAX_BYTES {
-                return Err(failed(format!("has {} bytes; at most {MAX_BYTES} are read", meta.len())));
-            }
-            let bytes = std::fs::read(&path).map_err(|error| failed(format!("can't be read: {error}")))?;
-            // What stands there is shown in no error.
-            let text = String::from_utf8(bytes).map_err(|_| failed("is no text".to_owned()))?;
-            Ok(Fetched { value: secret(&text), expires_in: None })
-        };
-        tokio::task::spawn_blocking(read).await.map_err(|error| format!("mst failed: {error}"))?
+        let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+        let value = read.map_err(|error| format!("mst failed: {error}"))??;
+        Ok(Fetched { value, expires_in: None })
     }
+}
+
+/// What stands in a file.
+pub(super) fn read_file(path: &Path) -> Result<Secret, String> {
+    let failed = |what: String| format!("the file `{}` {what}", path.display());
+    let meta = std::fs::metadata(path).map_err(|error| failed(format!("can't be read: {error}")))?;
+    if !meta.is_file() {
+        return Err(failed("is no file".to_owned()));
+    }
+    if meta.len() > MAX_BYTES {
+        return Err(failed(format!("has {} bytes; at most {MAX_BYTES} are read", meta.len())));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(format!("can't be read: {error}")))?;
+    // What stands there is shown in no error.
+    let text = String::from_utf8(bytes).map_err(|_| failed("is no text".to_owned()))?;
+    Ok(secret(&text))
 }
 
 pub(super) struct Program {
