@@ -1,5 +1,6 @@
 //! The file that a refresh token is in: held while its token is exchanged, and replaced in one step.
 
+use std::ffi::OsString;
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
@@ -65,8 +66,16 @@ impl HeldFile {
     /// Puts another into it, in one step: whenever this is cut off, one of the two stands there.
     pub(super) fn put(&self, token: &Secret) -> io::Result<()> {
         let before = fs::metadata(&self.path)?;
+        // Always of one name: what a killed mst left there goes, at the latest, when the next one is put.
+        let mut name = OsString::from(".");
+        name.push(self.path.file_name().unwrap_or_default());
+        name.push(".mst");
+        match fs::remove_file(self.dir.join(&name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         // Readable by its owner alone until it is known who else may.
-        let mut file = tempfile::Builder::new().prefix(".mst-").tempfile_in(&self.dir)?;
+        let mut file = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(&self.dir)?;
         file.write_all(token.reveal().as_bytes())?;
         file.write_all(b"\n")?;
         let mode = mode_of(&before, |user, group| fchown(file.as_file(), user, group).is_ok());
@@ -140,5 +149,23 @@ mod tests {
             drop(one);
             waits.join().expect("it ends").expect("it is free");
         });
+    }
+
+    #[test]
+    fn what_a_killed_one_left_is_gone_with_the_next() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, left) = (dir.path().join("token"), dir.path().join(".token.mst"));
+        fs::write(&file, "old\n").expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("set");
+        fs::write(&left, "half a tok").expect("written");
+        fs::set_permissions(&left, Permissions::from_mode(0o644)).expect("set");
+        hold(&file).put(&Secret::new("new".to_owned())).expect("put");
+        assert_eq!(fs::read_to_string(&file).expect("reads"), "new\n");
+        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o600);
+        assert!(!left.exists());
+        // What can't be written in its place does not take it away.
+        fs::create_dir(&left).expect("made");
+        hold(&file).put(&Secret::new("newer".to_owned())).expect_err("it is in the way");
+        assert_eq!(fs::read_to_string(&file).expect("reads"), "new\n");
     }
 }
