@@ -459,3 +459,47 @@ fn a_refresh_token_that_another_has_in_hand_is_waited_for_and_said() {
     drop(held);
     run(&space, &eval).exits(0);
 }
+
+/// A run whose refresh token is in a variable and is replaced with the first answer. The server answers
+/// with this word the first time that it is asked after that.
+fn refused_once_replaced(word: &'static str) -> (Login, Output) {
+    let login = Login::plain(move |n, asked| match n {
+        0 => answer(json!({
+            "access_token": format!("{ACCESS}-0"), "expires_in": 14, "refresh_token": format!("{REFRESH}-1"),
+        })),
+        1 => (400, String::new(), json!({"error": word}).to_string()),
+        _ => gives(n, asked),
+    });
+    let (space, eval) = space(&login, "while ! test -e $GATE/go; do sleep 0.02; done; cat");
+    eval.set("tokens.gateway.oauth2.refresh_token", json!({"env": "REFRESH"})).write(&space);
+    let mut command = space.command(["run", "eval.yaml"]);
+    command.env("REFRESH", format!("{REFRESH}-0"));
+    let mut running = Running::start(&space, command_with(&mut command));
+    wait_until("it is asked for the third time", || login.asked().len() >= 3 || running.ended());
+    space.write("gate/go", "");
+    (login, running.end())
+}
+
+/// Which refresh tokens it was sent.
+fn sent(login: &Login) -> Vec<usize> {
+    let which = |asked: &Asked| (0..9).find(|n| asked.body.contains(&format!("{REFRESH}-{n}&")));
+    login.asked().iter().map(|asked| which(asked).expect("one of them")).collect()
+}
+
+#[test]
+fn a_client_that_is_not_known_loses_no_refresh_token() {
+    let (login, output) = refused_once_replaced("invalid_client");
+    output.exits(0);
+    assert_eq!(sent(&login), [0, 1, 1]);
+}
+
+#[test]
+fn a_refresh_token_that_was_replaced_is_never_sent_again() {
+    let (login, output) = refused_once_replaced("invalid_grant");
+    assert_eq!(sent(&login), [0, 1], "{output}");
+    let said = "the server has ended the refresh token that it gave last, and the one before it, which still \
+        stands where the first came from, is not sent again: log in again";
+    assert!(output.stderr.contains(said), "{output}");
+    assert_eq!(held(&output.raw.1, &ALL), None, "{output}");
+    output.exits(106);
+}

@@ -12,7 +12,7 @@ use mst_model::tokens::{ClientAuth, OAuth2};
 use tokio::sync::Mutex;
 
 use super::refresh_file::HeldFile;
-use super::server::{Granted, Request, Server};
+use super::server::{Disowned, Granted, Request, Server};
 use super::{Renewals, Say, at_most};
 
 /// A token that a server gives for a refresh token.
@@ -47,6 +47,9 @@ enum Origin {
 struct Held {
     client_secret: Option<Secret>,
     refresh_token: Option<Secret>,
+    /// What came from the refresh token's source and was replaced by the server since: to some servers whoever
+    /// sends it again is a thief, and they end all that came of it.
+    spent: Option<Secret>,
     /// Whether it was said that the refresh token's source has an old one.
     said: bool,
 }
@@ -92,15 +95,15 @@ impl TokenSource for Refresh {
             (None, None) => None,
             (None, Some(source)) => Some(of("client's secret", source.as_ref()).await?),
         };
-        let refresh_token = match (&held.refresh_token, &grant.refresh_token) {
-            (Some(token), _) => Some(token.clone()),
-            (None, Origin::Elsewhere(source)) => Some(of("refresh token", source.as_ref()).await?),
-            (None, Origin::File { .. }) => None,
+        let found = match &grant.refresh_token {
+            Origin::Elsewhere(source) if held.refresh_token.is_none() => {
+                Some(of("refresh token", source.as_ref()).await?)
+            }
+            Origin::Elsewhere(_) | Origin::File { .. } => None,
         };
         // With its answer the server may have ended the refresh token that it was sent: from here on this
         // goes on though nobody waits for it any more.
-        let asked =
-            tokio::task::spawn_blocking(move || grant.exchange(&mut held, client_secret, refresh_token));
+        let asked = tokio::task::spawn_blocking(move || grant.exchange(&mut held, client_secret, found));
         asked.await.map_err(|error| format!("mst failed: {error}"))?
     }
 }
@@ -111,7 +114,7 @@ impl Grant {
         &self,
         held: &mut Held,
         client_secret: Option<Secret>,
-        refresh_token: Option<Secret>,
+        found: Option<Secret>,
     ) -> Result<Fetched, String> {
         let file = match &self.refresh_token {
             Origin::File { path, patience } => {
@@ -121,11 +124,11 @@ impl Grant {
             Origin::Elsewhere(_) => None,
         };
         // A file is read each time, once nobody else has it: somebody may have put another there.
-        let found = file.as_ref().filter(|_| refresh_token.is_none()).map(HeldFile::read);
-        let found = found.map(|read| usable("refresh token", read)).transpose()?;
-        let Some(refresh_token) = refresh_token.or(found) else {
-            return Err(lacks("refresh token", "it has no source"));
+        let found = match (&file, found) {
+            (Some(file), _) => Some(usable("refresh token", file.read())),
+            (None, found) => found.map(Ok),
         };
+        let (refresh_token, is_found) = held.choose(found)?;
         let request = Request {
             client_id: self.client_id.clone(),
             client_secret,
@@ -138,16 +141,23 @@ impl Grant {
         };
         let Granted { access_token, expires_in, refresh_token: another } =
             self.server.ask(&request).map_err(|refused| {
-                if refused.disowned {
-                    // There may be another by now.
-                    *held = Held { said: held.said, ..Held::default() };
+                // Of what it does not know there may be another by now; the rest is still good.
+                match refused.disowned {
+                    Some(Disowned::Client) => held.client_secret = None,
+                    Some(Disowned::RefreshToken) => held.refresh_token = None,
+                    None => {}
                 }
                 refused.why
             })?;
         held.client_secret = request.client_secret;
         match another.filter(|another| *another != request.refresh_token) {
-            Some(another) => self.replace(another, file.as_ref(), held),
-            None if file.is_some() && !held.said => {}
+            Some(another) => {
+                if is_found {
+                    held.spent = Some(request.refresh_token);
+                }
+                self.replace(another, file.as_ref(), held);
+            }
+            None if file.is_some() && is_found => held.refresh_token = None,
             None => held.refresh_token = Some(request.refresh_token),
         }
         Ok(Fetched { value: access_token, expires_in })
@@ -173,6 +183,22 @@ impl Grant {
             (self.say)(&format!(
                 "the server gave another refresh token for `{name}`, with which this run goes on; {stays}: you may have to log in again before the next run"
             ));
+        }
+    }
+}
+
+impl Held {
+    /// The refresh token to send, and whether it is the one that was found at its source.
+    fn choose(&self, found: Option<Result<Secret, String>>) -> Result<(Secret, bool), String> {
+        let is_spent = |token: &Secret| self.spent.as_ref() == Some(token);
+        match (found, &self.refresh_token) {
+            (Some(Ok(token)), _) if !is_spent(&token) => Ok((token, true)),
+            (_, Some(kept)) => Ok((kept.clone(), false)),
+            (Some(Err(why)), None) => Err(why),
+            (Some(Ok(_)) | None, None) => Err("the server has ended the refresh token that it gave last, \
+                and the one before it, which still stands where the first came from, is not sent again: \
+                log in again"
+                .to_owned()),
         }
     }
 }

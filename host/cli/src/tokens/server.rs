@@ -51,13 +51,20 @@ pub(super) struct Granted {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) why: String,
-    /// Whether it takes one of the secrets for none of its own.
-    pub(super) disowned: bool,
+    /// What it takes for none of its own, where it says so.
+    pub(super) disowned: Option<Disowned>,
+}
+
+/// A secret that is to be got anew before the server is asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disowned {
+    Client,
+    RefreshToken,
 }
 
 impl From<String> for Refused {
     fn from(why: String) -> Refused {
-        Refused { why, disowned: false }
+        Refused { why, disowned: None }
     }
 }
 
@@ -249,7 +256,11 @@ fn read(status: StatusCode, bytes: &[u8]) -> Result<Granted, Refused> {
     };
     Err(Refused {
         why: format!("refused with `{word}` (status {}): {means}", status.as_u16()),
-        disowned: matches!(word, "invalid_grant" | "invalid_client"),
+        disowned: match word {
+            "invalid_client" => Some(Disowned::Client),
+            "invalid_grant" => Some(Disowned::RefreshToken),
+            _ => None,
+        },
     })
 }
 
@@ -341,10 +352,12 @@ mod tests {
         };
         let (said, disowned) = why(400, r#"{"error":"invalid_grant","error_description":"hunter2"}"#);
         assert!(said.starts_with("refused with `invalid_grant` (status 400): the refresh token"), "{said}");
-        assert!(disowned);
-        assert_eq!(why(400, r#"{"error":"hunter2"}"#), ("answered with status 400".to_owned(), false));
-        assert_eq!(why(500, "<html>hunter2"), ("answered with status 500".to_owned(), false));
-        assert_eq!(why(204, ""), ("answered with status 204".to_owned(), false));
+        assert_eq!(disowned, Some(Disowned::RefreshToken));
+        assert_eq!(why(401, r#"{"error":"invalid_client"}"#).1, Some(Disowned::Client));
+        assert_eq!(why(400, r#"{"error":"invalid_scope"}"#).1, None);
+        assert_eq!(why(400, r#"{"error":"hunter2"}"#), ("answered with status 400".to_owned(), None));
+        assert_eq!(why(500, "<html>hunter2"), ("answered with status 500".to_owned(), None));
+        assert_eq!(why(204, ""), ("answered with status 204".to_owned(), None));
         assert!(why(307, "").0.starts_with("leads somewhere else (status 307)"));
     }
 }
