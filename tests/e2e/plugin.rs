@@ -224,7 +224,6 @@ fn the_page_of_the_runner_docker() {
     In short
       This runner has 13 commands run on this machine, as you.
       ! as good as root on a container engine's host: every command
-      ! opens containers to the engine's host: exec:make-dir
       ! can log in or act on other machines, as you: every command
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
@@ -309,7 +308,6 @@ fn the_page_of_the_runner_docker() {
           {engine:enum(docker|podman)} exec --user=0 {machine} mkdir -p
               {target:machine-path}
           at most 1m; the plugin reads 1 MiB of stdout and of stderr
-          ! opens the container to the engine's machine: `-p`
       exec:own
           {engine:enum(docker|podman)} exec --user=0 {machine} chown -hR
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}

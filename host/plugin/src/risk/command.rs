@@ -350,10 +350,24 @@ fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
     }
 }
 
+/// The elements that an engine reads. Behind the machine of an `exec` stands what runs in it.
+fn engines_own(template: &Template) -> &[Element] {
+    let elements = template.elements();
+    let is_exec = matches!(
+        elements.get(1).map(|element| element.parts.as_slice()),
+        Some([Part::Literal(text)]) if text == "exec"
+    );
+    let machine = |element: &Element| element.whole().is_some_and(|slot| slot.kind == SlotType::Machine);
+    match elements.iter().position(machine) {
+        Some(at) if is_exec => &elements[..at],
+        _ => elements,
+    }
+}
+
 /// What opens a container, by the plugin's text or by an option of the user's.
 fn ways_out(out: &mut Vec<Mark>, template: &Template) {
     let (mut plugins, mut users) = (Vec::new(), Vec::new());
-    for element in template.elements() {
+    for element in engines_own(template) {
         let is_users = element.slots().next().is_some()
             && element.slots().all(|slot| slot.kind.filler() == Filler::User);
         let first = element.parts.first();

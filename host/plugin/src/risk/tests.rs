@@ -102,6 +102,10 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
     {
         has(&format!("['docker', 'run', '{flag}', 'x']"), &[Gist::Root, Gist::OpensContainer]);
     }
+    // What runs in a machine has flags of its own; what makes one has not.
+    has("['docker', 'exec', '{machine}', 'mkdir', '-p', 'x']", &[Gist::Root]);
+    has("['docker', 'exec', '--privileged', '{machine}', 'x']", &[Gist::Root, Gist::OpensContainer]);
+    has("['docker', 'run', '--name', '{machine}', '-p', '80', 'x']", &[Gist::Root, Gist::OpensContainer]);
     // One that the user's option fills is the user's.
     let options = "[options.properties.network]\ntype='string'\n";
     let argv = "['docker', 'run', '[--network={option(network)}]', 'x']";
