@@ -181,6 +181,14 @@ fn a_refresh_token_that_can_not_be_put_back_is_kept_for_the_run_and_said() {
     assert_eq!(asked[0].authorization, None);
     assert!(asked[0].body.ends_with(&format!("&client_id=mst&client_secret={SECRET}")), "{asked:?}");
     assert_eq!(found_below(&space, &ALL), [""; 0].map(PathBuf::from));
+    // A program hears of it too.
+    let mut command = space.command(["run", "eval.yaml", "--json"]);
+    command.env("REFRESH", format!("{REFRESH}-0"));
+    let output = space.finish(command_with(&mut command)).exits(0);
+    let told = |event: &Value| {
+        event["event"] == "note" && event["text"].as_str().is_some_and(|text| text.contains("log in again"))
+    };
+    assert!(output.events().iter().any(told), "{output}");
 }
 
 /// What is wrong where no run comes of it.

@@ -137,7 +137,7 @@ async fn execute(args: RunArgs, renewals: &Renewals) -> Result<Exit, Failure> {
     let progress = Arc::new(Progress::new(how));
     let said = progress.clone();
     let leave = Leave::new(renewals.clone());
-    let stop = interrupt::listen(move |text| said.note(text), leave.clone())?;
+    let stop = interrupt::listen(move |text| said.tell(text), leave.clone())?;
     // What others left may take its time, and nobody who has had enough is to wait for it.
     tokio::select! {
         _ = tokio::task::spawn_blocking(scratch::sweep) => {}
@@ -225,7 +225,7 @@ async fn begin(
     begun.record.policy.tokens_on_disk |= args.tokens_on_disk;
     begun.record.policy.limits = pace::limits(&begun.record.policy.limits, &args.limit);
     for line in pace::take_up(&mut begun.record, &ready.file.eval) {
-        progress.note(&line);
+        progress.tell(&line);
     }
     pace::check(&begun.record.eval, &begun.record.policy.limits)?;
     Ok(Started { ready, begun, on_machines, vault })
@@ -240,7 +240,7 @@ fn misses_any(run: &RunWriter, record: &RunRecord) -> bool {
 /// Where the run's tokens come from.
 fn sources(ready: &Ready, renewals: &Renewals, progress: &Arc<Progress>) -> Vault {
     let said = progress.clone();
-    let say: tokens::Say = Arc::new(move |text| said.note(text));
+    let say: tokens::Say = Arc::new(move |text| said.tell(text));
     tokens::vault(&ready.file.eval, &ready.file.dir, &say, renewals)
 }
 

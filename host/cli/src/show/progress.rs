@@ -52,6 +52,12 @@ impl Progress {
         }
     }
 
+    /// The same, also for a program: of what no other event tells.
+    pub(crate) fn tell(&self, text: &str) {
+        self.event(&json!({"event": "note", "text": text}));
+        self.note(text);
+    }
+
     fn event(&self, value: &Value) {
         if self.how == How::Json {
             // A reader that went away is no reason to lose a trial; the last word says of it.
