@@ -511,3 +511,19 @@ fn a_refresh_token_that_was_replaced_is_never_sent_again() {
     assert_eq!(held(&output.raw.1, &ALL), None, "{output}");
     output.exits(106);
 }
+
+#[test]
+fn a_refresh_token_is_kept_whatever_came_with_it() {
+    let login = Login::plain(|n, asked| match n {
+        0 => answer(
+            json!({"access_token": ACCESS, "token_type": "mac", "refresh_token": format!("{REFRESH}-1")}),
+        ),
+        _ => gives(n, asked),
+    });
+    let (space, eval) = space(&login, "cat");
+    let output = run(&space, &eval).exits(105);
+    assert!(output.stderr.contains("a token of another type than `bearer`"), "{output}");
+    assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-1\n"));
+    run(&space, &eval).exits(0);
+    assert_eq!(sent(&login), [0, 1]);
+}

@@ -139,16 +139,15 @@ impl Grant {
         let Some(_under_way) = self.renewals.begin(self.server.time) else {
             return Err("mst is about to end".to_owned());
         };
-        let Granted { access_token, expires_in, refresh_token: another } =
-            self.server.ask(&request).map_err(|refused| {
-                // Of what it does not know there may be another by now; the rest is still good.
-                match refused.disowned {
-                    Some(Disowned::Client) => held.client_secret = None,
-                    Some(Disowned::RefreshToken) => held.refresh_token = None,
-                    None => {}
-                }
-                refused.why
-            })?;
+        let Granted { access, refresh_token: another } = self.server.ask(&request).map_err(|refused| {
+            // Of what it does not know there may be another by now; the rest is still good.
+            match refused.disowned {
+                Some(Disowned::Client) => held.client_secret = None,
+                Some(Disowned::RefreshToken) => held.refresh_token = None,
+                None => {}
+            }
+            refused.why
+        })?;
         held.client_secret = request.client_secret;
         match another.filter(|another| *another != request.refresh_token) {
             Some(another) => {
@@ -160,7 +159,7 @@ impl Grant {
             None if file.is_some() && is_found => held.refresh_token = None,
             None => held.refresh_token = Some(request.refresh_token),
         }
-        Ok(Fetched { value: access_token, expires_in })
+        access
     }
 
     /// Goes on with another refresh token, and puts it where the one before was read if that can be.

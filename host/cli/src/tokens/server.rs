@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mst_coordinator::vault::Secret;
+use mst_coordinator::vault::{Fetched, Secret};
 use mst_model::tokens::ClientAuth;
 use serde::Deserialize;
 use ureq::Agent;
@@ -41,8 +41,8 @@ pub(super) struct Request {
 
 /// What it gave.
 pub(super) struct Granted {
-    pub(super) access_token: Secret,
-    pub(super) expires_in: Option<Duration>,
+    /// An access token, or why what it gave is none.
+    pub(super) access: Result<Fetched, String>,
     /// Another refresh token, in place of the one that it was sent.
     pub(super) refresh_token: Option<Secret>,
 }
@@ -72,7 +72,10 @@ impl Server {
     /// Asks, and waits for the answer.
     pub(super) fn ask(&self, request: &Request) -> Result<Granted, Refused> {
         let (status, bytes) = self.exchange(request).map_err(|refused| self.named(refused))?;
-        read(status, &bytes).map_err(|refused| self.named(refused))
+        let Granted { access, refresh_token } =
+            read(status, &bytes).map_err(|refused| self.named(refused))?;
+        let access = access.map_err(|why| self.named(Refused::from(why)).why);
+        Ok(Granted { access, refresh_token })
     }
 
     /// With its name before what it did.
@@ -269,19 +272,23 @@ fn given(bytes: &[u8]) -> Result<Granted, String> {
     let given: Given = serde_json::from_slice(bytes).map_err(|error| {
         format!("gave what is no JSON object of a token (line {}, column {})", error.line(), error.column())
     })?;
-    let access_token = given.access_token.map(Secret::new).ok_or("gave JSON without `access_token`")?;
-    if given.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+    let refresh_token = given.refresh_token.filter(|token| !token.is_empty()).map(Secret::new);
+    let access = access(given.access_token, given.token_type, given.expires_in);
+    Ok(Granted { access, refresh_token })
+}
+
+fn access(token: Option<String>, kind: Option<String>, ends: Option<Seconds>) -> Result<Fetched, String> {
+    let value = token.map(Secret::new).ok_or("gave JSON without `access_token`")?;
+    if kind.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
         return Err("gave a token of another type than `bearer`".to_owned());
     }
-    let seconds = match given.expires_in {
-        None => None,
-        Some(Seconds::Number(number)) => Some(number),
-        Some(Seconds::Text(text)) => Some(text.trim().parse().unwrap_or(f64::NAN)),
-    };
+    let seconds = ends.map(|seconds| match seconds {
+        Seconds::Number(number) => number,
+        Seconds::Text(text) => text.trim().parse().unwrap_or(f64::NAN),
+    });
     let expires_in = seconds.map(Duration::try_from_secs_f64).transpose();
     let expires_in = expires_in.map_err(|_| "gave an `expires_in` that is no number of seconds")?;
-    let refresh_token = given.refresh_token.filter(|token| !token.is_empty()).map(Secret::new);
-    Ok(Granted { access_token, expires_in, refresh_token })
+    Ok(Fetched { value, expires_in })
 }
 
 #[cfg(test)]
@@ -318,10 +325,9 @@ mod tests {
     #[test]
     fn what_is_given_is_read_and_nonsense_is_not_shown() {
         let read = |text: &str| {
-            given(text.as_bytes()).map(|granted| {
-                let refresh = granted.refresh_token.map(|token| token.reveal().to_owned());
-                (granted.access_token.reveal().to_owned(), granted.expires_in, refresh)
-            })
+            let granted = given(text.as_bytes())?;
+            let refresh = granted.refresh_token.map(|token| token.reveal().to_owned());
+            granted.access.map(|access| (access.value.reveal().to_owned(), access.expires_in, refresh))
         };
         let minute = Some(Duration::from_secs(60));
         let full =
