@@ -160,6 +160,8 @@ fn on_a_terminal_a_person_reads_the_page_and_is_asked_for_each() {
     where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: ACME_KEY
     a secret comes from `env:NAME`, `file:PATH`, `keyring:SERVICE/USERNAME` or `command:PROGRAM ARGUMENTS`
     where does secret:api-key come from? env:NAME, file:PATH, keyring:SERVICE/USERNAME or command:PROGRAM ARGUMENTS, or nothing to leave it: env:ACME_KEY
+      env:ACME_REGION
+          ! the plugin reads its value
     acme/judge/check 1.0.0 in mst.lock
       granted      workspace:check
       granted      dir:rules is rules
@@ -351,7 +353,9 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
           -> [DIGEST]
         ~ http:https://*.acme.com
           + method POST
-          ! what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; what its command prints, whatever that reads on the machine; your variables `HOME`
+          ! what the plugin sees may go there: your options, and all evidence of a
+              trial: prompts, expected answers, reports, files; what its command prints,
+              whatever that reads on the machine; your variables `HOME`
           ! a wildcard: every host below `acme.com`, whoever runs it, now and later
         + env:HOME
           ! the plugin reads its value
@@ -371,7 +375,9 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
       -> [DIGEST]
     ~ http:https://*.acme.com
       + method POST
-      ! what the plugin sees may go there: your options, and all evidence of a trial: prompts, expected answers, reports, files; what its command prints, whatever that reads on the machine; your variables `HOME`
+      ! what the plugin sees may go there: your options, and all evidence of a
+          trial: prompts, expected answers, reports, files; what its command prints,
+          whatever that reads on the machine; your variables `HOME`
       ! a wildcard: every host below `acme.com`, whoever runs it, now and later
     + env:HOME
       ! the plugin reads its value

@@ -308,7 +308,8 @@ fn the_whole_of_help() {
 
     Options:
           --grant <KEY>...    What to grant, without being asked: requests by their keys, as
-                              exec:create; `all`; or `none`
+                              exec:create; `all`; `none`; and `wider` for what an upgrade widens and has
+                              no key
           --bind <KEY=VALUE>  Where a directory is, or where a secret comes from: dir:NAME=PATH,
                               secret:NAME=env:VARIABLE, secret:NAME=file:PATH,
                               secret:NAME=keyring:SERVICE/USERNAME, secret:NAME=command:PROGRAM

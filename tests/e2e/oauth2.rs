@@ -12,7 +12,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Asked, Eval, Login, Output, Running, Space, case, example, files_below, need, wait_until,
+    Asked, Eval, Login, Output, Running, Space, case, example, files_below, need, processes_that_hold,
+    wait_until,
 };
 
 /// As no other texts have them, so that finding one means something. Those of tokens go on with a number.
@@ -82,17 +83,7 @@ fn found_below(space: &Space, values: &[&'static str]) -> Vec<PathBuf> {
 
 /// Processes that have a secret in their arguments, or in an environment that is not the coordinator's.
 fn found_in_processes() -> Vec<String> {
-    let mut found = Vec::new();
-    for process in fs::read_dir("/proc").expect("lists").flatten() {
-        let file = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
-        let arguments = file("cmdline");
-        let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
-        let is_coordinators = shown.contains("/mst run eval.yaml ");
-        if held(&arguments, &ALL).is_some() || !is_coordinators && held(&file("environ"), &ALL).is_some() {
-            found.push(shown);
-        }
-    }
-    found
+    processes_that_hold(|bytes| held(bytes, &ALL), |shown| shown.contains("/mst run eval.yaml "))
 }
 
 #[test]
@@ -526,4 +517,26 @@ fn a_refresh_token_is_kept_whatever_came_with_it() {
     assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-1\n"));
     run(&space, &eval).exits(0);
     assert_eq!(sent(&login), [0, 1]);
+}
+
+#[test]
+fn tokens_of_one_login_go_on_with_what_came_for_any_of_them() {
+    let login = Login::plain(|n, _| {
+        answer(
+            json!({"access_token": format!("{ACCESS}-{n}"), "refresh_token": format!("{REFRESH}-{}", n + 1)}),
+        )
+    });
+    let (space, eval) = space(&login, "cat");
+    let mut second = eval.value()["tokens"]["gateway"].clone();
+    second["oauth2"]["scopes"] = json!(["wiki.read"]);
+    let eval = eval
+        .set("tokens.wiki", second)
+        .set("tokens.gateway.oauth2.refresh_token", json!({"env": "REFRESH"}))
+        .set("tokens.wiki.oauth2.refresh_token", json!({"env": "REFRESH"}))
+        .set("client.tokens", json!(["gateway", "wiki"]));
+    eval.write(&space);
+    let mut command = space.command(["run", "eval.yaml"]);
+    command.env("REFRESH", format!("{REFRESH}-0"));
+    let output = space.finish(command_with(&mut command)).exits(0);
+    assert_eq!(sent(&login), [0, 1], "{output}");
 }

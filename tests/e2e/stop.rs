@@ -1,8 +1,10 @@
 //! Stopping a run: Ctrl-C and SIGTERM, once and twice.
 
 use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::support::{Eval, Running, Space, case, gone, wait_until};
@@ -189,4 +191,36 @@ fn a_second_interrupt_ends_a_judge_and_keeps_what_was_graded() {
     assert!(run.grade("check", "0/v/0").get("verdict").is_some());
     space.mst(["report", &run.name()]).exits(106);
     space.assert_tidy();
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_up_no_interrupt() {
+    let space = Space::new();
+    // Far more events than a pipe takes.
+    Eval::new().cases((0..1500).map(|n| case(&n.to_string()))).write(&space);
+    let mut command = space.command(["run", "eval.yaml", "--json"]);
+    let mut mst = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let trials = || {
+        space
+            .runs()
+            .first()
+            .map_or(0, |run| fs::read_dir(run.dir().join("trials")).map_or(0, Iterator::count))
+    };
+    let mut before = 0;
+    wait_until("the pipe is full", || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = trials();
+        std::mem::replace(&mut before, now) == now && now > 0
+    });
+    let pid = Pid::from_child(&mst);
+    for _ in 0..3 {
+        let _ = kill_process(pid, Signal::INT);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let mut ended = None;
+    wait_until("its end", || {
+        ended = mst.try_wait().expect("it is ours");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
 }

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 
 use crate::docker::{containers, image};
 use crate::faults;
-use crate::support::{Eval, Running, Space, case, example, files_below, gone, need, wait_until};
+use crate::support::{
+    Eval, Running, Space, case, example, files_below, gone, need, processes_that_hold, wait_until,
+};
 
 /// As no other texts have them, so that finding one means something.
 const CANARIES: [(&str, &str); 3] = [
@@ -80,22 +82,9 @@ fn found_below(space: &Space) -> Vec<PathBuf> {
 /// Processes that have a value in their arguments, or in their environment: there the coordinators
 /// alone have the one that they were given so, and the program that they asked.
 fn found_in_processes() -> Vec<String> {
-    let mut found = Vec::new();
-    for process in fs::read_dir("/proc").expect("lists").flatten() {
-        let file = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
-        let arguments = file("cmdline");
-        let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
-        if let Some(value) = holds(&arguments) {
-            found.push(format!("{value} in the arguments {shown}"));
-        }
-        let may = shown.contains("/mst run eval.yaml ") || shown.contains("sources/credentials");
-        if !may && let Some(value) = holds(&file("environ")) {
-            found.push(format!("{value} in the environment of {shown}"));
-        }
-    }
-    found.sort();
-    found.dedup();
-    found
+    processes_that_hold(holds, |shown| {
+        shown.contains("/mst run eval.yaml ") || shown.contains("sources/credentials")
+    })
 }
 
 /// The directories of a run's tokens.

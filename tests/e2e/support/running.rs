@@ -1,7 +1,7 @@
 //! mst while it runs.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,6 +42,36 @@ pub(crate) fn processes_with(is_one: impl Fn(&[String]) -> bool) -> Vec<i32> {
         is_one(&argv)
     };
     pids.filter(of).collect()
+}
+
+/// Processes that have a value in their arguments; or in their environment, those apart whose command line
+/// is of somebody who `may` have it there.
+pub(crate) fn processes_that_hold(
+    holds: impl Fn(&[u8]) -> Option<&'static str>,
+    may: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let look = |process: &Path| {
+        let file = |name: &str| fs::read(process.join(name)).unwrap_or_default();
+        let arguments = file("cmdline");
+        let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
+        match (holds(&arguments), holds(&file("environ"))) {
+            (Some(value), _) => Some(format!("{value} in the arguments {shown}")),
+            (None, Some(value)) if !may(&shown) => Some(format!("{value} in the environment of {shown}")),
+            _ => None,
+        }
+    };
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").expect("Linux").flatten() {
+        if look(&process.path()).is_some() {
+            // On its way to another program a process has the environment of the one before, and for a
+            // moment no arguments that would say whose that is.
+            thread::sleep(Duration::from_millis(50));
+            found.extend(look(&process.path()));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// A process that was started. Dropped, it is killed.

@@ -16,7 +16,7 @@ use mst_model::TokenId;
 use mst_model::eval::Eval;
 use mst_model::tokens::{SecretSource, TokenUse};
 
-use oauth2::Refresh;
+use oauth2::{Logins, Refresh};
 use plain::{File, Program, Variable};
 pub(crate) use renewals::Renewals;
 
@@ -28,8 +28,9 @@ pub(crate) fn vault(eval: &Eval, dir: &Path, say: &Say, renewals: &Renewals) -> 
     let clients = eval.variants.iter().filter_map(|variant| eval.client_of(variant));
     let needed: BTreeSet<_> = clients.flat_map(|client| client.tokens).collect();
     let needed = eval.tokens.iter().filter(|(name, _)| needed.contains(*name));
+    let mut logins = Logins::default();
     let sources = needed.map(|(name, token)| {
-        let source = source(name, token, dir, say, renewals);
+        let source = source(name, token, dir, &mut logins, say, renewals);
         (name.clone(), Source { source, timeout: token.timeout.0, on_failure: token.on_failure })
     });
     Vault::new(sources.collect::<BTreeMap<_, _>>())
@@ -39,12 +40,16 @@ fn source(
     name: &TokenId,
     token: &TokenUse,
     dir: &Path,
+    logins: &mut Logins,
     say: &Say,
     renewals: &Renewals,
 ) -> Box<dyn TokenSource> {
     let timeout = token.timeout.0;
     match &token.oauth2 {
-        Some(grant) => Box::new(Refresh::new(name, grant, dir, timeout, say.clone(), renewals.clone())),
+        Some(grant) => {
+            let login = logins.of(grant);
+            Box::new(Refresh::new(name, grant, dir, timeout, login, say.clone(), renewals.clone()))
+        }
         None => plain(token.env.as_ref(), token.file.as_ref(), &token.command, dir, at_most(timeout)),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mst_coordinator::vault::{Fetched, Secret, TokenSource};
 use mst_model::TokenId;
-use mst_model::tokens::{ClientAuth, OAuth2};
+use mst_model::tokens::{ClientAuth, OAuth2, SecretSource};
 use tokio::sync::Mutex;
 
 use super::refresh_file::HeldFile;
@@ -26,7 +26,7 @@ struct Grant {
     client_secret: Option<Box<dyn TokenSource>>,
     refresh_token: Origin,
     scopes: Vec<String>,
-    held: Arc<Mutex<Held>>,
+    held: Login,
     say: Say,
     renewals: Renewals,
 }
@@ -44,7 +44,7 @@ enum Origin {
 /// What is not asked of its source again: that may be a program which asks a person, or have a refresh
 /// token that was replaced.
 #[derive(Default)]
-struct Held {
+pub(super) struct Held {
     client_secret: Option<Secret>,
     refresh_token: Option<Secret>,
     /// What came from the refresh token's source and was replaced by the server since: to some servers whoever
@@ -54,12 +54,33 @@ struct Held {
     said: bool,
 }
 
+/// What is held of one login.
+pub(super) type Login = Arc<Mutex<Held>>;
+
+/// The logins of a run. Tokens of the same server, client and source of a refresh token are of one: a
+/// refresh token that came for one of them takes the place of the other's too.
+#[derive(Default)]
+pub(super) struct Logins(Vec<((String, String, SecretSource), Login)>);
+
+impl Logins {
+    pub(super) fn of(&mut self, grant: &OAuth2) -> Login {
+        let key = (grant.token_url.clone(), grant.client_id.clone(), grant.refresh_token.clone());
+        if let Some((_, login)) = self.0.iter().find(|(known, _)| *known == key) {
+            return login.clone();
+        }
+        let login = Login::default();
+        self.0.push((key, login.clone()));
+        login
+    }
+}
+
 impl Refresh {
     pub(super) fn new(
         name: &TokenId,
         grant: &OAuth2,
         dir: &Path,
         timeout: Duration,
+        held: Login,
         say: Say,
         renewals: Renewals,
     ) -> Refresh {
@@ -78,7 +99,7 @@ impl Refresh {
             client_secret: grant.client_secret.as_ref().map(secret),
             refresh_token,
             scopes: grant.scopes.clone(),
-            held: Arc::default(),
+            held,
             say,
             renewals,
         }))

@@ -6,7 +6,7 @@ use std::fmt;
 use mst_model::Digest;
 
 use super::Pinned;
-use crate::legible::shown;
+use crate::legible::{shown, wrapped};
 use crate::manifest::Manifest;
 use crate::request::{Key, Request};
 use crate::risk::{self, Mark};
@@ -138,7 +138,7 @@ impl fmt::Display for Diff {
         for change in &self.widened {
             writeln!(f, "{} {}", if change.was.is_some() { '~' } else { '+' }, change.now.key())?;
             change.lines(f)?;
-            change.risks.iter().try_for_each(|mark| writeln!(f, "  ! {}", mark.text))?;
+            change.risks.iter().try_for_each(|mark| f.write_str(&wrapped("  ! ", "      ", &mark.text)))?;
         }
         for change in &self.narrowed {
             writeln!(f, "  {} asks for less than before", change.now.key())?;
@@ -155,7 +155,10 @@ impl Change {
         let new = self.now.lines();
         for (sign, these, others) in [('-', &old, &new), ('+', &new, &old)] {
             for (name, text) in these.iter().filter(|line| !others.contains(line)) {
-                writeln!(f, "  {sign} {name} {}", shown(text, 4096))?;
+                // Whole: what is cut off is what nobody reads. A line of the page's own width can't be made
+                // to look like two.
+                let text = shown(text, usize::MAX);
+                f.write_str(&wrapped(&format!("  {sign} {name} "), "      ", &text))?;
             }
         }
         Ok(())

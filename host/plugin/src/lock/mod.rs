@@ -140,7 +140,10 @@ impl LockError {
         match self {
             LockError::Format { newer: true, .. } => Some("upgrade mst".to_owned()),
             LockError::Own(_) => Some("take the entry out".to_owned()),
-            LockError::Format { newer: false, .. } | LockError::Toml(_) | LockError::Twice(_) => {
+            LockError::Format { newer: false, .. }
+            | LockError::TooLarge { .. }
+            | LockError::Toml(_)
+            | LockError::Twice(_) => {
                 Some("`mst plugin add` writes it; bring back the one that was committed".to_owned())
             }
             LockError::Field(error) => error.hint().or_else(|| {

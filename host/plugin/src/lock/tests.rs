@@ -269,7 +269,7 @@ fn what_is_no_lock() {
     `plugin[0].sha256` can't be `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b`: `sha1:23dfd2c6ae6d50a46da77fba2b82f470accc2ea9a546cbcd94acbb909e1eac4b` is no digest: it must be `sha256:` and 64 hex digits (`mst plugin add` writes it; bring back the one that was committed)
     `plugin[0].source`: a path has at least one character, and none that a reader would not see (`mst plugin add` writes it; bring back the one that was committed)
     `acme/runner/box` stands twice (`mst plugin add` writes it; bring back the one that was committed)
-    it has 4194305 bytes; at most 4194304 are admitted
+    it has 4194305 bytes; at most 4194304 are admitted (`mst plugin add` writes it; bring back the one that was committed)
     ");
 }
 
@@ -350,7 +350,8 @@ fn what_guards_a_command_and_is_no_request_widens_too() {
     file sha256:1…
       -> sha256:2…
     ~ exec:create
-      - option engine as {"enum":["docker","podman"],"pattern":"^[a-z]+$","type":"string"}
+      - option engine as
+          {"enum":["docker","podman"],"pattern":"^[a-z]+$","type":"string"}
       + option engine as {"pattern":".*","type":"string"}
       ! the user's own command, run as you: your option `engine`
       ! free stdin from the plugin into a program
@@ -372,4 +373,44 @@ fn what_guards_a_command_and_is_no_request_widens_too() {
         Pinned::new(&file(&old.replace("Boxes.", "Boxes!")), "box.wasm".into()).taking_over(earlier);
     assert_eq!(diff.wider.iter().map(|wider| wider.name).collect::<Vec<_>>(), ["max_shards"]);
     assert!(!Pinned::new(&file(&old), "box.wasm".into()).taking_over(earlier).1.widens());
+}
+
+#[test]
+fn what_an_option_refers_to_and_what_stands_over_all_of_them_guards_it_too() {
+    let with = |engine: &str, root: &str| {
+        RUNNER
+            .replace(
+                "    type = \"string\"\n    default = \"docker\"",
+                &format!("    type = \"string\"\n    default = \"docker\"\n    {engine}"),
+            )
+            .replace(
+                "    [options]\n    type = \"object\"",
+                &format!("    [options]\n    type = \"object\"\n    {root}"),
+            )
+    };
+    let granted = |was: &str, now: &str| {
+        let (upgraded, diff) = Pinned::new(&file(now), "box.wasm".into()).taking_over(&pinned(was));
+        let create = key("exec:create");
+        assert_eq!(upgraded.requests[&create].granted, !diff.widened_keys().any(|widened| widened == create));
+        upgraded.requests[&create].granted
+    };
+    let word = |pattern: &str| format!("\"$defs\" = {{ word = {{ pattern = '{pattern}' }} }}");
+    for refers in ["\"$ref\" = '#/$defs/word'", "allOf = [{ \"$ref\" = '#/$defs/word' }]"] {
+        let was = with(refers, &word("^docker$"));
+        assert!(granted(&was, &was.replace("1.0.0", "1.1.0")), "{refers}");
+        assert!(!granted(&was, &with(refers, &word(".*"))), "{refers}");
+    }
+    let over = with("", "allOf = [{ properties = { engine = { enum = ['docker'] } } }]");
+    assert!(!granted(&over, &with("", "")));
+}
+
+#[test]
+fn what_nobody_could_read_any_more_is_not_written() {
+    let mut lock = Lock::default();
+    let mut pinned = pinned(RUNNER);
+    pinned.source = "x".repeat(MAX_BYTES).into();
+    lock.put(pinned);
+    let error = lock.to_toml().expect_err("refused");
+    assert!(matches!(error, LockError::TooLarge { .. }), "{error}");
+    assert!(error.hint().is_some());
 }

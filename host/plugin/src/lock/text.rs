@@ -112,7 +112,12 @@ pub(super) fn write(lock: &Lock) -> Result<String, LockError> {
     let plugin = lock.plugins.values().map(plugin_table).collect();
     let text = toml::to_string(&LockTable { schema: SCHEMA, plugin })
         .map_err(|error| LockError::Write(Box::new(error)))?;
-    Ok(format!("{HEAD}{text}"))
+    let text = format!("{HEAD}{text}");
+    match text.len() {
+        // Nobody could read it any more.
+        size_bytes if size_bytes > MAX_BYTES => Err(LockError::TooLarge { size_bytes }),
+        _ => Ok(text),
+    }
 }
 
 fn plugin_table(plugin: &Pinned) -> PluginTable<'_> {

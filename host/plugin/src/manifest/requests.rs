@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mst_model::Span;
+use mst_model::{Digest, Span};
 use serde_json::Value;
 
 use super::read::{either, line, name, rule};
@@ -345,6 +345,28 @@ fn read_command_env(fields: &mut Fields) -> Result<(Vec<String>, Vec<SecretVar>)
 /// What in a schema admits and refuses nothing; a default is told apart.
 const WORDS: [&str; 5] = ["$comment", "default", "description", "examples", "title"];
 
+/// What is noted of the whole schema beside an option that does not stand by itself.
+const WITHIN: &str = "$within";
+
+/// What stands at the root of a schema of options and says nothing of what one of them admits.
+const OF_THE_ROOT: [&str; 5] = ["$defs", "$schema", "additionalProperties", "properties", "required"];
+
+/// Whether a schema refers to another anywhere.
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Object(table) => table.iter().any(|(key, value)| {
+            matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || refers(value)
+        }),
+        Value::Array(list) => list.iter().any(refers),
+        _ => false,
+    }
+}
+
+fn holds_more_than_options(options: &Value) -> bool {
+    let plain = |key: &String| key == "type" || OF_THE_ROOT.contains(&&**key) || WORDS.contains(&&**key);
+    options.as_object().is_some_and(|table| !table.keys().all(plain))
+}
+
 /// Notes what the schema says of the options of a command.
 fn own_options(at: &str, command: &mut CommandTemplate, options: &Value) -> Result<(), ManifestError> {
     for slot in command.template.slots().filter(|slot| slot.kind.filler() == Filler::User) {
@@ -360,11 +382,14 @@ fn own_options(at: &str, command: &mut CommandTemplate, options: &Value) -> Resu
             command.defaults.insert(name.clone(), default.clone());
         }
         let mut schema = schema.clone();
+        let refers = refers(&schema);
         if let Some(table) = schema.as_object_mut() {
             table.retain(|key, _| !WORDS.contains(&key.as_str()));
-            // What it refers to is a part of it.
-            if let Some(defs) = options.get("$defs").filter(|_| table.contains_key("$ref")) {
-                table.insert("$defs".to_owned(), defs.clone());
+            // What it refers to, and what stands over all options, is a part of it: another text of
+            // either counts as wider.
+            if refers || holds_more_than_options(options) {
+                let all = Digest::of_json(options).map_err(|error| rule(at, error.to_string()))?;
+                table.insert(WITHIN.to_owned(), Value::String(all.to_string()));
             }
         }
         command.options.insert(name.clone(), schema);

@@ -50,8 +50,9 @@ pub(super) fn ask(
             writeln!(output, "{key}: not to be granted: {rule}").map_err(failed)?;
             continue;
         }
+        // Also where all are granted: nothing is that was not shown.
+        show(&about.page.request_text(key), output)?;
         if !all {
-            show(&about.page.request_text(key), output)?;
             let question = format!("grant {key}? [y]es, [n]o, [a]ll that follow, [?] all again, [q]uit: ");
             let answered = loop {
                 match said(&question, input, output)?.as_str() {

@@ -34,7 +34,8 @@ impl LockArg {
 pub(crate) struct AddArgs {
     /// The plugin's file
     source: PathBuf,
-    /// What to grant, without being asked: requests by their keys, as exec:create; `all`; or `none`
+    /// What to grant, without being asked: requests by their keys, as exec:create; `all`; `none`; and
+    /// `wider` for what an upgrade widens and has no key
     #[arg(long, value_name = "KEY", num_args = 1..)]
     grant: Vec<Wanted>,
     /// Where a directory is, or where a secret comes from: dir:NAME=PATH, secret:NAME=env:VARIABLE,
@@ -85,6 +86,8 @@ pub(crate) struct ListArgs {
 enum Wanted {
     All,
     None,
+    /// What is wider and has no key.
+    Wider,
     Key(Key),
 }
 
@@ -95,6 +98,7 @@ impl FromStr for Wanted {
         Ok(match text {
             "all" => Wanted::All,
             "none" => Wanted::None,
+            "wider" => Wanted::Wider,
             key => Wanted::Key(key.parse()?),
         })
     }
@@ -161,11 +165,12 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
     bind(&mut pinned, &args.bind, &lock, &policy)?;
     let pending = pending(&file, &pinned, diff.as_ref());
     let wider = diff.as_ref().is_some_and(|diff| !diff.wider.is_empty());
-    let wanted = if !args.grant.is_empty() {
+    let names_wider = args.grant.iter().any(|wanted| matches!(wanted, Wanted::All | Wanted::Wider));
+    let wanted = if !args.grant.is_empty() && (names_wider || !wider) {
         named(&pinned, &args.grant, &policy)
     } else if pending.is_empty() && !wider {
         Vec::new()
-    } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
+    } else if args.grant.is_empty() && io::stdin().is_terminal() && io::stderr().is_terminal() {
         let page = page(&file, &lock, &policy);
         let text = match &diff {
             Some(diff) => format!("{id} {}\n\n{diff}\n", pinned.version),
@@ -212,7 +217,7 @@ fn named(pinned: &Pinned, grant: &[Wanted], policy: &Policy) -> Vec<Key> {
     for wanted in grant {
         match wanted {
             Wanted::Key(key) => keys.push(key.clone()),
-            Wanted::None => {}
+            Wanted::None | Wanted::Wider => {}
             Wanted::All => {
                 for (key, asked) in &pinned.requests {
                     match policy.refuses(&asked.request) {
@@ -238,8 +243,12 @@ fn unanswered(pinned: &Pinned, diff: Option<&Diff>, pending: &[Key], source: &Pa
         Some(diff) => vec![diff.to_string().trim_end().to_owned()],
         None => pending.iter().map(ToString::to_string).collect(),
     };
+    let wider = match diff {
+        Some(diff) if !diff.wider.is_empty() => ", with `wider` for what has no key",
+        _ => "",
+    };
     failure.hint(format!(
-        "`mst plugin inspect {}` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`",
+        "`mst plugin inspect {}` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`{wider}",
         source.display()
     ))
 }
