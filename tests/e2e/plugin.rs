@@ -245,17 +245,20 @@ fn the_page_of_the_runner_docker() {
             `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`,
             `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
       In their lines:
-          {name:type}   the plugin fills it, within its type
-          {option(x)}   you fill it, by the option x
-          {machine}     mst fills it: the name that it gave a machine of this run,
-                        and no other
-          {run}         mst fills it: the run's name
-          {command...}  mst fills it (or {command:shell}): what mst runs on the
-                        machine, unseen by the plugin
-          {x:host-dir}  mst fills it: a directory of what goes to a machine, or
-                        comes back
-          [...]         left out where its slot is empty
-          {{ }}         one brace each
+          {name:type}       the plugin fills it, within its type
+          {x:machine-path}  the plugin fills it: an absolute path without `..`, of
+                            letters, digits and `_.-+=,@%`, which leads on from what
+                            stands before it
+          {option(x)}       you fill it, by the option x
+          {machine}         mst fills it: the name that it gave a machine of this
+                            run, and no other
+          {run}             mst fills it: the run's name
+          {command...}      mst fills it (or {command:shell}): what mst runs on the
+                            machine, unseen by the plugin
+          {x:host-dir}      mst fills it: a directory of what goes to a machine, or
+                            comes back
+          [...]             left out where its slot is empty
+          {{ }}             one brace each
 
     Asks for
       exec:image

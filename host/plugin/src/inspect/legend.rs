@@ -37,10 +37,18 @@ impl Page {
             commands.iter().any(|command| command.template.slots().any(|slot| is(&slot.kind)))
         };
         let elements = || commands.iter().flat_map(|command| command.template.elements());
-        let all: [(bool, Entry); 8] = [
+        let all: [(bool, Entry); 9] = [
             (
                 any(&|kind| kind.filler() == Filler::Plugin),
                 ("{name:type}", "the plugin fills it, within its type"),
+            ),
+            (
+                any(&|kind| *kind == SlotType::MachinePath),
+                (
+                    "{x:machine-path}",
+                    "the plugin fills it: an absolute path without `..`, of letters, digits and `_.-+=,@%`, \
+                     which leads on from what stands before it",
+                ),
             ),
             (any(&|kind| kind.filler() == Filler::User), ("{option(x)}", "you fill it, by the option x")),
             (

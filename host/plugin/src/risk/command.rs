@@ -36,13 +36,13 @@ impl Named {
             elsewhere |= is_elsewhere(name);
             named.programs.push((name.to_owned(), 0));
         }
-        let defaults = first.arguments.iter().map(|word| (0, word.as_str(), true));
+        let whole_word = |text| Literal { text, whole: true, begins: true };
+        let defaults = first.arguments.iter().map(|word| (0, whole_word(word.as_str())));
         let elements = template.elements().iter().enumerate().skip(1);
-        let texts =
-            elements.flat_map(|(at, element)| literals(element).map(move |(text, whole)| (at, text, whole)));
-        for (at, text, whole) in defaults.chain(texts) {
+        let texts = elements.flat_map(|(at, element)| literals(element).map(move |literal| (at, literal)));
+        for (at, Literal { text, whole, begins }) in defaults.chain(texts) {
             if shell && !elsewhere {
-                named.script(at, text);
+                named.script(at, text, begins);
                 elsewhere = whole && is_elsewhere(base(text));
                 continue;
             }
@@ -51,22 +51,31 @@ impl Named {
                 named.programs.push((name.to_owned(), at));
                 shell |= SHELLS.contains(&name);
                 elsewhere |= is_elsewhere(name);
-            } else if !elsewhere {
+            } else if !elsewhere && (begins || text.contains('=')) {
                 named.path(text.rsplit('=').next().unwrap_or(text));
             }
         }
         named
     }
 
-    /// Every word of a shell's program.
-    fn script(&mut self, at: usize, text: &str) {
+    /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,
+    /// is no place of its own.
+    fn script(&mut self, at: usize, text: &str, begins: bool) {
         let words = text
             .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')));
         for word in words.filter(|word| !word.is_empty()) {
             let name = base(word);
             if is_known(name) && !STARTERS.contains(&name) {
                 self.programs.push((name.to_owned(), at));
-            } else {
+                continue;
+            }
+            let before = &text[..word.as_ptr() as usize - text.as_ptr() as usize];
+            let token = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+            let argument = token
+                .match_indices('$')
+                .any(|(at, _)| token[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
+            let goes_on = argument || token.ends_with(['%', '#', '*']) || (!begins && token.len() == before.len());
+            if !goes_on {
                 self.path(word);
             }
         }
@@ -106,10 +115,19 @@ fn is_known(name: &str) -> bool {
     is_elsewhere(name) || lists.iter().any(|list| list.contains(&name))
 }
 
-/// The literal texts of an element, each with whether it is the whole; of a choice, all of it.
-fn literals(element: &Element) -> impl Iterator<Item = (&str, bool)> {
+/// A literal text of an element.
+struct Literal<'a> {
+    text: &'a str,
+    /// Whether it is all of it.
+    whole: bool,
+    /// Whether the element begins with it.
+    begins: bool,
+}
+
+/// The literal texts of an element; of a choice, all of it.
+fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
     let whole = element.parts.len() == 1;
-    element.parts.iter().flat_map(move |part| {
+    element.parts.iter().enumerate().flat_map(move |(at, part)| {
         let texts: Vec<&str> = match part {
             Part::Literal(text) => vec![text],
             Part::Slot(Slot { kind: SlotType::Enum(words), .. }) => {
@@ -117,7 +135,7 @@ fn literals(element: &Element) -> impl Iterator<Item = (&str, bool)> {
             }
             Part::Slot(_) => Vec::new(),
         };
-        texts.into_iter().map(move |text| (text, whole))
+        texts.into_iter().map(move |text| Literal { text, whole, begins: at == 0 })
     })
 }
 
@@ -327,10 +345,11 @@ fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
     out.push(Mark::note(format!(
         "goes by your own configuration of {names}, which may name further programs and hosts"
     )));
-    let firsts =
-        || template.elements().iter().filter_map(|element| literals(element).next()).map(|(text, _)| text);
+    let firsts = || {
+        template.elements().iter().filter_map(|element| literals(element).next()).map(|literal| literal.text)
+    };
     let flag = |element: &&Element| {
-        let (text, _) = literals(element).next()?;
+        let Literal { text, .. } = literals(element).next()?;
         ["-L", "-R", "-D", "-w"].into_iter().find(|flag| text.starts_with(flag))
     };
     let leading = || template.elements().iter().filter(|element| flag(element).is_some());
@@ -375,7 +394,7 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
             Some(Part::Slot(_)) => usize::MAX,
             _ => 1,
         });
-        let ways = texts.filter_map(|(text, _)| way_out(text));
+        let ways = texts.filter_map(|literal| way_out(literal.text));
         if is_users { users.extend(ways) } else { plugins.extend(ways) }
     }
     let names = |flags: &[String]| listed(flags.iter().map(String::as_str));

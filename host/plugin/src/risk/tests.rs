@@ -190,3 +190,25 @@ fn a_secret_for_this_machine_does_not_leave_it() {
         of(&manifest, &manifest.requests()[1]).into_iter().map(|mark| mark.text).collect();
     assert_eq!(texts, ["goes to whatever listens on this machine at `https://localhost:8443`"]);
 }
+
+#[test]
+fn what_leads_on_from_a_slot_is_no_place_of_its_own() {
+    let base = "[options.properties.base]\ntype='string'\nformat='path'\n";
+    let places = |argv: &str| {
+        let marks = marks(&format!("{HEAD}{base}{}", exec(argv, "")));
+        let mark = marks.into_iter().find(|mark| mark.gist == Some(Gist::Places));
+        mark.map(|mark| mark.text.rsplit(": ").next().unwrap_or_default().to_owned())
+    };
+    for argv in [
+        "['mkdir', '{option(base)}/{machine}/results']",
+        r#"['/bin/sh', '-c', 'd={option(base)}/{machine}; cat \"$1\"/work.jsonl', 'sh', 'x']"#,
+        r#"['/bin/sh', '-c', 'for mark in */\"run-$2\"; do echo \"${{mark%/*}}\"; done', 'sh', 'x']"#,
+    ] {
+        assert_eq!(places(argv), None, "{argv}");
+    }
+    assert_eq!(places("['cp', '{option(base)}/x', '/etc/cron.d']").as_deref(), Some("`/etc/cron.d`"));
+    assert_eq!(places("['tool', '--to={option(base)}', '--from=/srv']").as_deref(), Some("`/srv`"));
+    let hides = r#"['/bin/sh', '-c', 'd={option(base)}/x; cat \"\"/etc/shadow \"$NONE\"/root/.ssh', 'sh']"#;
+    let found = places(hides).expect("places");
+    assert!(found.contains("/etc/shadow") && found.contains("/root/.ssh"), "{found}");
+}
