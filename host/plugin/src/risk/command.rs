@@ -74,7 +74,8 @@ impl Named {
             let argument = token
                 .match_indices('$')
                 .any(|(at, _)| token[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
-            let goes_on = argument || token.ends_with(['%', '#', '*']) || (!begins && token.len() == before.len());
+            let goes_on =
+                argument || token.ends_with(['%', '#', '*']) || (!begins && token.len() == before.len());
             if !goes_on {
                 self.path(word);
             }
