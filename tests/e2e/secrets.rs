@@ -164,7 +164,11 @@ fn a_keyring_gives_a_secret_and_says_which_it_does_not_have() {
     let space = need!(with_a_secret(MAKE, "exec {command:shell}"));
     Eval::new().write(&space);
     bind(&space, "keyring:acme/bot");
-    let output = space.finish(need!(in_a_session(&space, &RUN))).exits(0);
+    let output = space.finish(need!(in_a_session(&space, &RUN)));
+    if matches!(output.code, 90 | 91) {
+        return missing("KEYRING", "no keyring comes up here");
+    }
+    let output = output.exits(0);
     assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
     assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
     assert_eq!(space.run().trials(), 1);
