@@ -26,7 +26,8 @@ pub(crate) fn listen(say: impl Fn(&str) + Send + Sync + 'static, leave: Leave) -
     let say = Arc::new(say);
     let say = move |text: String| {
         let (say, (said, heard)) = (say.clone(), mpsc::channel());
-        std::thread::spawn(move || {
+        // Where there is no room for a thread nobody is told, and all stops the same.
+        let _ = std::thread::Builder::new().spawn(move || {
             say(&text);
             let _ = said.send(());
         });

@@ -2,18 +2,15 @@
 //! on side by side: a trial that is long on its way here holds up no other, and is no silence.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mst_model::case::check_path;
 use mst_model::run::ShardRecord;
 use mst_model::{TokenId, TrialKey};
 use mst_protocol::{
-    FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Need, Numbered, Token, TrialDone, decode, encode,
+    FromCoordinator, FromWorker, Lines, MAX_NOISE_LINES, Need, Numbered, Token, decode, encode,
 };
-use mst_store::Expected;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
@@ -24,8 +21,9 @@ use crate::door::Seat;
 use crate::drive::Driver;
 use crate::event::Event;
 use crate::guard::guarded;
+use crate::keep::Announced;
 use crate::room;
-use crate::runner::{Results, Session};
+use crate::runner::Session;
 use crate::shard::{Action, Conversation};
 
 /// A worker that says nothing for so long is dead: three of its heartbeats. So is one that takes
@@ -41,12 +39,6 @@ const CANCELLED: Duration = Duration::from_secs(20);
 /// A worker whose tokens were refused gets others at the soonest so long after those before.
 const REFUSED: Duration = Duration::from_secs(10);
 
-/// With less room than this, in bytes, there is none.
-const ROOM: usize = 1 << 20;
-
-/// How long a trial may be on its way here.
-const FETCH: Duration = Duration::from_secs(900);
-
 type Ended = Pin<Box<dyn Future<Output = Result<(), String>> + Send + Sync>>;
 
 /// The worker itself, until it is known how it ended.
@@ -59,12 +51,6 @@ impl Worker {
         self.0 = None;
         Some(ended)
     }
-}
-
-/// A trial that a worker said is on its disk, and what it must be.
-pub(crate) struct Announced {
-    done: TrialDone,
-    expected: Expected,
 }
 
 /// A shard at the door: where it asks for room, and hears what becomes of that.
@@ -101,13 +87,6 @@ struct Before {
     written: Option<oneshot::Receiver<()>>,
     /// When others were got at last in place of some that were refused.
     refused: Option<Instant>,
-}
-
-/// Why a trial that was announced is not in the run.
-pub(crate) struct Unkept {
-    pub(crate) why: String,
-    /// Whether this machine can keep no other either.
-    no_room: bool,
 }
 
 /// What a conversation came to.
@@ -360,95 +339,6 @@ impl Driver {
             seat.free(&trial);
         }
     }
-
-    /// Keeps what was announced, in its order, until there is no more. One that can't be kept is
-    /// missing, and takes no other with it; the first such says why the shard is broken.
-    async fn keep(
-        &self,
-        results: &dyn Results,
-        mut announced: UnboundedReceiver<Announced>,
-        over: &CancellationToken,
-        full: &CancellationToken,
-    ) -> Result<(), String> {
-        let mut kept = Ok(());
-        while let Some(announced) = announced.recv().await {
-            let stored = self.store(results, announced, over).await;
-            if stored.as_ref().is_err_and(|unkept| unkept.no_room) {
-                full.cancel();
-            }
-            kept = kept.and(stored.map_err(|unkept| unkept.why));
-        }
-        kept
-    }
-
-    /// Fetches a trial, checks it and moves it into the run.
-    pub(crate) async fn store(
-        &self,
-        results: &dyn Results,
-        announced: Announced,
-        over: &CancellationToken,
-    ) -> Result<(), Unkept> {
-        let Announced { done: TrialDone { trial, path, .. }, expected } = announced;
-        let unkept = |what: String| Unkept { why: what, no_room: false };
-        check_path(&path).map_err(|error| unkept(format!("`trial` for {trial}: {error}")))?;
-        let lost = |why: &str| format!("the transcript of {trial} can't be fetched: {why}");
-        let fetched = tokio::select! {
-            biased;
-            () = over.cancelled() => return Err(unkept(lost("the run was cancelled"))),
-            fetched = timeout(FETCH, guarded(results.fetch(&path))) => match fetched {
-                Ok(Ok(fetched)) => fetched,
-                Ok(Err(panic)) => return Err(unkept(lost(&panic))),
-                Err(_) => return Err(unkept(lost(&format!("it was not here within {} s", FETCH.as_secs())))),
-            },
-        };
-        let from = match fetched {
-            Ok(from) => from,
-            Err(error) => {
-                let no_room = self.no_room(&error).await;
-                return Err(Unkept { why: lost(&error.to_string()), no_room });
-            }
-        };
-        let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
-        let synced = results.are_synced();
-        // This one is not given up: nothing may be removed around it while it is under way.
-        let kept = tokio::task::spawn_blocking(move || {
-            let kept = match synced {
-                true => run.adopt_synced(&key, &from, &expected),
-                false => run.adopt(&key, &from, &expected),
-            };
-            drop(staging);
-            kept
-        });
-        match kept.await {
-            Ok(Ok(transcript)) => {
-                // As the transcript has it, which was checked, and not as the worker said it.
-                let status = transcript.outcome.status;
-                self.tally.stored.fetch_add(1, Ordering::Relaxed);
-                self.events.say(Event::TrialStored { trial, status });
-                Ok(())
-            }
-            Ok(Err(error)) => Err(Unkept {
-                why: format!("the transcript of {trial} can't be kept: {}", whole(&error)),
-                no_room: error.no_room(),
-            }),
-            Err(error) => Err(unkept(format!("mst failed while it kept the transcript of {trial}: {error}"))),
-        }
-    }
-
-    /// Whether a transcript did not come because there is no room for it here. What a runner's
-    /// program says it says in its own words: then this side tries for itself.
-    async fn no_room(&self, error: &io::Error) -> bool {
-        if error.kind() != io::ErrorKind::Other {
-            return mst_store::no_room(error);
-        }
-        let staging = self.staging.clone();
-        let tried = tokio::task::spawn_blocking(move || {
-            let mut file = tempfile::tempfile_in(staging.path())?;
-            file.write_all(&vec![0; ROOM])?;
-            file.sync_data()
-        });
-        matches!(tried.await, Ok(Err(error)) if mst_store::no_room(&error))
-    }
 }
 
 impl Ways {
@@ -544,15 +434,4 @@ async fn cut_off(lines: &Lines, worker: &mut Worker) -> String {
         Ok(()) => "the way from its worker ended before `done`".to_owned(),
         Err(error) => error.to_string(),
     }
-}
-
-/// An error with its causes, on one line.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text
 }

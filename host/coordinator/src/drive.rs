@@ -14,10 +14,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::collect::Stop;
-use crate::converse::{Announced, AtTheDoor, Talked};
+use crate::converse::{AtTheDoor, Talked};
 use crate::door::Door;
 use crate::event::{Event, Events};
 use crate::guard::guarded;
+use crate::keep::Announced;
 use crate::plan::ShardPlan;
 use crate::runner::{Results, Runner, Session, ShardSpec};
 use crate::shard::{Conversation, PlannedClient, Terms};

@@ -11,6 +11,7 @@ mod door;
 mod drive;
 pub mod event;
 mod guard;
+mod keep;
 mod links;
 pub mod machines;
 mod notes;

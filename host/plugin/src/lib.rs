@@ -12,6 +12,7 @@
 
 pub mod build;
 pub mod component;
+mod contract;
 pub mod dist;
 pub mod grant;
 pub mod inspect;

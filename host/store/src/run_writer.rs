@@ -150,7 +150,8 @@ impl RunWriter {
     }
 
     /// Removes a run that came to nothing: one with no trial, no machine that may be there, and no
-    /// call of a plugin that left the host or was denied. Another stays, and is an error. The lock is held on, on a file that has no name any more.
+    /// call of a plugin that left the host or was denied. Another stays, and is an error. The lock is
+    /// held on, on a file that has no name any more.
     pub fn abandon(&self) -> Result<()> {
         let path = self.path();
         if self.layout.trials().exists() {

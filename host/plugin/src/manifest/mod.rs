@@ -17,9 +17,10 @@ use serde_json::{Map, Value, json};
 pub use error::ManifestError;
 pub(crate) use fields::Fields;
 
+use crate::contract::contract_version;
 use crate::legible::shown;
 use crate::request::{CommandTemplate, Dir, Http, Request, Secret};
-use crate::world::{self, World};
+use crate::world::World;
 
 /// The component's custom section that holds it.
 pub const SECTION: &str = "mst:manifest";
@@ -73,7 +74,7 @@ impl Manifest {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| ManifestError::Toml(Box::new(error)))?;
         let value = read::json_of("", toml::Value::Table(table))?;
-        read::read(Fields::new("", value)?, world::contract_version())
+        read::read(Fields::new("", value)?, contract_version())
     }
 
     /// Reads the JSON of a component's custom section.
@@ -102,7 +103,7 @@ impl Manifest {
                 why: format!(
                     "`{}` is none: it must be as `mst:plugin@{}`",
                     shown(&contract, 64),
-                    world::contract_version()
+                    contract_version()
                 ),
             })?;
         read::read(fields, contract)

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write};
 
 use mst_plugin::{Capability, Key, Page, Pinned, Policy};
 
-use super::grants::Binding;
+use super::bindings::Binding;
 use crate::error::Failure;
 
 /// What a person answered.

@@ -1,6 +1,7 @@
 //! `mst plugin`: building plugins, looking into them, and what they may do here.
 
 mod ask;
+mod bindings;
 mod grants;
 
 pub(crate) use grants::LockArg;
