@@ -1,10 +1,13 @@
 //! `mst.lock` and policies: what a plugin may do, who said so, and what happens to it later.
 
+mod policy;
+mod upgrade;
+
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, case, need, python, sha256, wasm};
+use crate::support::{Eval, Output, Space, case, need, python, wasm};
 
 /// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
 fn plugin(version: &str, more: Value) -> Vec<u8> {
@@ -291,101 +294,6 @@ fn what_needs_a_place_is_granted_with_it() {
 }
 
 #[test]
-fn another_file_under_a_pinned_id_does_not_load() {
-    let space = space(json!({}));
-    mst(&space, "plugin add check.wasm --grant all").exits(0);
-    space.write("check.wasm", plugin("1.0.0", json!({"description": "Another."})));
-    let output = mst(&space, "run eval.yaml").exits(105);
-    insta::assert_snapshot!(output, @r"
-    exit 105
-    -- stderr
-    error: the plugin `acme/judge/check` is not the one that was granted
-      - `check.wasm` has [DIGEST]
-      - `mst.lock` pins [DIGEST]
-    hint: bring back the file; or `mst plugin add check.wasm` shows what the new one asks for, and pins it
-    ");
-    // Both digests, each its own.
-    let said = String::from_utf8(output.raw.1).expect("UTF-8");
-    let digests: Vec<&str> = said.split("sha256:").skip(1).map(|rest| &rest[..64]).collect();
-    assert_eq!(digests.len(), 2);
-    assert_ne!(digests[0], digests[1]);
-    assert!(!space.path("runs").exists());
-    assert!(mst(&space, "plugin list").exits(0).stdout.contains("changed: check.wasm"));
-    mst(&space, "plugin grant acme/judge/check workspace:check").exits(105);
-    // Looked at again, it is pinned anew: it asks for nothing more.
-    mst(&space, "plugin add check.wasm").exits(0);
-    mst(&space, "run eval.yaml").exits(0);
-    fs::remove_file(space.path("check.wasm")).expect("removed");
-    mst(&space, "run eval.yaml").exits(105);
-}
-
-#[test]
-fn an_upgrade_stops_until_what_widened_is_approved() {
-    let space = space(json!({"http": [{"to": "https://*.acme.com", "methods": ["GET"], "private": false}]}));
-    mst(&space, "plugin add check.wasm --grant all").exits(0);
-    let before = space.read("mst.lock");
-    // Less: taken over, and nobody is asked.
-    let narrow = json!([{"to": "https://api.acme.com", "methods": ["GET"], "private": false}]);
-    space.write("narrow.wasm", plugin("1.1.0", json!({ "http": narrow })));
-    insta::assert_snapshot!(mst(&space, "plugin add narrow.wasm").exits(0), @"
-    exit 0
-    -- stdout
-    acme/judge/check 1.1.0 in mst.lock
-      granted      workspace:check
-      granted      http:https://api.acme.com
-    in place of another file:
-    version 1.0.0 -> 1.1.0
-    file [DIGEST]
-      -> [DIGEST]
-    - http:https://*.acme.com
-    ");
-    mst(&space, "run eval.yaml").exits(0);
-    // More.
-    space.write("mst.lock", &before);
-    let wide = json!([{"to": "https://*.acme.com", "methods": ["GET", "POST"], "private": false}]);
-    space.write("wide.wasm", plugin("2.0.0", json!({"http": wide, "env": ["HOME"]})));
-    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm").exits(105), @"
-    exit 105
-    -- stderr
-    error: `acme/judge/check` 2.0.0 asks for more than was granted, and nobody is here to ask
-      - version 1.0.0 -> 2.0.0
-        file [DIGEST]
-          -> [DIGEST]
-        ~ http:https://*.acme.com
-          + method POST
-          ! what the plugin sees may go there: your options, and all evidence of a
-              trial: prompts, expected answers, reports, files; what its command prints,
-              whatever that reads on the machine; your variables `HOME`
-          ! a wildcard: every host below `acme.com`, whoever runs it, now and later
-        + env:HOME
-          ! the plugin reads its value
-    hint: `mst plugin inspect wide.wasm` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`
-    ");
-    assert_eq!(space.read("mst.lock"), before);
-    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0), @"
-    exit 0
-    -- stdout
-    acme/judge/check 2.0.0 in mst.lock
-      granted      workspace:check
-      granted      http:https://*.acme.com
-      not granted  env:HOME
-    in place of another file:
-    version 1.0.0 -> 2.0.0
-    file [DIGEST]
-      -> [DIGEST]
-    ~ http:https://*.acme.com
-      + method POST
-      ! what the plugin sees may go there: your options, and all evidence of a
-          trial: prompts, expected answers, reports, files; what its command prints,
-          whatever that reads on the machine; your variables `HOME`
-      ! a wildcard: every host below `acme.com`, whoever runs it, now and later
-    + env:HOME
-      ! the plugin reads its value
-    ");
-    mst(&space, "run eval.yaml").exits(0);
-}
-
-#[test]
 fn a_lock_elsewhere_is_named() {
     let space = space(json!({}));
     insta::assert_snapshot!(mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105), @r"
@@ -476,106 +384,6 @@ fn mst_s_own_plugins_need_no_grant_and_take_none() {
 }
 
 #[test]
-fn a_policy_says_what_may_be_granted_at_all() {
-    let space = space(asking());
-    space.write(
-        "mst.policy.toml",
-        "schema = \"mst.policy/v1\"\ncapabilities = [\"workspace\", \"http\", \"dir\"]\n",
-    );
-    let mut home = space.command(["plugin", "add", "check.wasm", "--grant", "env:ACME_REGION"]);
-    insta::assert_snapshot!(space.finish(home), @r"
-    exit 105
-    -- stderr
-    error: `env:ACME_REGION` can't be granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
-    hint: whoever keeps the policy can change it
-    ");
-    // All means all that it admits.
-    let added = mst(&space, "plugin add check.wasm --grant all --bind dir:rules=.").exits(0);
-    insta::assert_snapshot!(added, @"
-    exit 0
-    -- stdout
-    acme/judge/check 1.0.0 in mst.lock
-      granted      workspace:check
-      granted      dir:rules is .
-      granted      http:https://*.acme.com
-      not granted  secret:api-key
-      not granted  env:ACME_REGION
-    -- stderr
-    secret:api-key: not granted: the policy `mst.policy.toml` admits no `secret`: `capabilities` has `workspace`, `http`, `dir`
-    env:ACME_REGION: not granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
-    ");
-    mst(&space, "run eval.yaml").exits(0);
-    // What was granted before it was refused.
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = []\nhosts = []\n");
-    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
-    exit 105
-    -- stderr
-    error: `acme/judge/check` was granted what a policy refuses
-      - `workspace:check`: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` is empty
-      - `http:https://*.acme.com`: the policy `mst.policy.toml` admits no host `https://*.acme.com`: `hosts` is empty
-    hint: `mst plugin revoke acme/judge/check workspace:check 'http:https://*.acme.com'` takes it back; whoever keeps the policy can change it
-    ");
-    mst(&space, "plugin revoke acme/judge/check workspace:check http:https://*.acme.com").exits(0);
-    fs::remove_file(space.path("mst.policy.toml")).expect("removed");
-    // The user's binds too, and the strictest wins.
-    fs::create_dir_all(space.path("config/mst")).expect("made");
-    space.write("config/mst/policy.toml", "schema = \"mst.policy/v1\"\nplugins = [\"mst/*/*\"]\n");
-    home = space.command(["run", "eval.yaml"]);
-    home.env("XDG_CONFIG_HOME", space.path("config"));
-    insta::assert_snapshot!(space.finish(home), @r"
-    exit 105
-    -- stderr
-    error: the policy `[DIR]/config/mst/policy.toml` admits no plugin `acme/judge/check`: `plugins` has `mst/*/*`
-    hint: whoever keeps the policy can change it
-    ");
-    // One that can't be read lets nothing start.
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprogram = []\n");
-    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
-    exit 105
-    -- stderr
-    error: can't read the policy `mst.policy.toml`
-      - unknown key `program`
-    hint: did you mean `programs`?
-    ");
-}
-
-#[test]
-fn a_policy_binds_mst_s_own_plugins() {
-    let space = Space::new();
-    Eval::new().write(&space);
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\ncapabilities = []\n");
-    insta::assert_snapshot!(mst(&space, "run eval.yaml").exits(105), @r"
-    exit 105
-    -- stderr
-    error: `mst/dataset/jsonl` may not see the directory `data`: the policy `mst.policy.toml` admits no `dir`: `capabilities` is empty
-    ");
-    fs::remove_file(space.path("mst.policy.toml")).expect("removed");
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"ssh\"]\n");
-    let check = Eval::new().check("true").run(&space).exits(105);
-    insta::assert_snapshot!(check, @r"
-    exit 105
-    -- stderr
-    error: `mst/judge/command` was granted what a policy refuses
-      - `workspace:check`: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` has `ssh`
-    hint: whoever keeps the policy can change it
-    ");
-    space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
-    let page = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml").exits(0).stdout;
-    assert!(
-        page.contains("      x the policy `strict.toml` admits no program `docker`: `programs` has\n"),
-        "{page}"
-    );
-    let json = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml --json").exits(0).json();
-    let refused =
-        json["requests"].as_array().expect("a list").iter().filter(|line| line["refused"].is_string());
-    assert_eq!(refused.count(), 13);
-    assert!(page.contains("\n  policy    strict.toml refuses 13 of 13\n"), "{page}");
-    let page = mst(&space, "plugin inspect mst/judge/text --policy strict.toml").exits(0).stdout;
-    assert!(page.contains("\n  policy    strict.toml refuses nothing of it\n"), "{page}");
-    mst(&space, "plugin inspect mst/runner/docker --policy none.toml").exits(105);
-}
-
-#[test]
 fn a_lock_gives_nobody_the_name_of_msts_own() {
     let space = space(json!({}));
     mst(&space, "plugin add check.wasm --grant all").exits(0);
@@ -584,30 +392,6 @@ fn a_lock_gives_nobody_the_name_of_msts_own() {
         let said = mst(&space, words).exits(105).stderr;
         assert!(said.contains("has an entry for `mst/judge/check`"), "{words}: {said}");
     }
-}
-
-#[test]
-fn a_lock_elsewhere_leads_past_no_policy() {
-    let space = space(json!({}));
-    mst(&space, "plugin add check.wasm --grant all --lock locks/mst.lock").exits(0);
-    mst(&space, "run eval.yaml --lock locks/mst.lock").exits(0);
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nplugins = [\"mst/*/*\"]\n");
-    for words in [
-        "run eval.yaml --lock locks/mst.lock",
-        "plugin add check.wasm --grant all --lock locks/mst.lock",
-        "plugin add check.wasm --grant all --lock others/mst.lock",
-    ] {
-        let said = mst(&space, words).exits(105).stderr;
-        assert!(said.contains("admits no plugin `acme/judge/check`"), "{words}: {said}");
-    }
-    // The one beside the lock binds as well.
-    fs::rename(space.path("mst.policy.toml"), space.path("locks/mst.policy.toml")).expect("moved");
-    mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105);
-    // A link that leads nowhere is no policy that is not there.
-    fs::remove_file(space.path("locks/mst.policy.toml")).expect("removed");
-    std::os::unix::fs::symlink("gone.toml", space.path("mst.policy.toml")).expect("linked");
-    let said = mst(&space, "run eval.yaml --lock locks/mst.lock").exits(105).stderr;
-    assert!(said.contains("can't read the policy"), "{said}");
 }
 
 #[test]
@@ -653,27 +437,6 @@ fn what_is_bound_lets_no_plugin_grant_itself_more() {
 }
 
 #[test]
-fn what_reaps_is_the_runner_that_the_run_used() {
-    let space = Space::new();
-    Eval::new().run(&space).exits(0);
-    let run = space.run();
-    let bytes = wasm::first_party("mst.runner.docker.wasm");
-    let mut manifest = wasm::manifest(&bytes);
-    manifest["id"] = json!("acme/runner/box");
-    space.write("box.wasm", wasm::with_manifest(&bytes, &manifest));
-    mst(&space, "plugin add box.wasm --grant none").exits(0);
-    let (used, pinned) = (sha256(b"another"), sha256(&fs::read(space.path("box.wasm")).expect("read")));
-    let mut record = run.record();
-    record["runner"] = json!({"id": "acme/runner/box", "shards": 1, "options": {"image": "box"}});
-    record["plugins"] = json!([{"id": "acme/runner/box", "version": "1.0.0", "sha256": used}]);
-    fs::write(run.dir().join("run.json"), record.to_string()).expect("written");
-    let output = mst(&space, &format!("machines reap {}", run.name())).exits(105);
-    let said = String::from_utf8(output.raw.1).expect("UTF-8");
-    assert!(said.contains("is not the one that the run"), "{said}");
-    assert!(said.contains(&used) && said.contains(&pinned), "{said}");
-}
-
-#[test]
 fn a_page_for_a_pull_request() {
     let space = space(asking());
     mst(&space, "plugin add check.wasm --grant workspace:check").exits(0);
@@ -704,59 +467,4 @@ fn what_is_bound_is_told() {
     let list = mst(&space, "plugin list").exits(0).stdout;
     let run = "    ! mst runs a program, as you: secret:api-key from command:curl https://evil.example\n";
     assert!(list.contains(run), "{list}");
-}
-
-#[test]
-fn a_list_says_what_a_policy_refuses_of_what_is_granted() {
-    let space = space(json!({}));
-    mst(&space, "plugin add check.wasm --grant all").exits(0);
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
-    let list = mst(&space, "plugin list").exits(0).stdout;
-    let line = |id: &str| list.lines().find(|line| line.starts_with(id)).expect("listed").to_owned();
-    assert!(line("mst/runner/docker").contains("13 of 13 granted, 13 of them refused by a policy"), "{list}");
-    assert!(line("acme/judge/check").contains("1 of 1 granted, 1 of them refused by a policy"), "{list}");
-    assert!(!line("mst/judge/text").contains("refused"), "{list}");
-}
-
-#[test]
-fn another_file_is_told_and_a_wider_guard_stops() {
-    let space = space(json!({}));
-    mst(&space, "plugin add check.wasm --grant all").exits(0);
-    // The same version, and nothing that it may do changed.
-    space.write("same.wasm", plugin("1.0.0", json!({"description": "Another."})));
-    insta::assert_snapshot!(mst(&space, "plugin add same.wasm").exits(0), @"
-    exit 0
-    -- stdout
-    acme/judge/check 1.0.0 in mst.lock
-      granted      workspace:check
-    in place of another file:
-    version 1.0.0 -> 1.0.0: the same version, and another file
-    file [DIGEST]
-      -> [DIGEST]
-    ");
-    space.write("old.wasm", plugin("0.0.1", json!({})));
-    insta::assert_snapshot!(mst(&space, "plugin add old.wasm").exits(0), @"
-    exit 0
-    -- stdout
-    acme/judge/check 0.0.1 in mst.lock
-      granted      workspace:check
-    in place of another file:
-    version 1.0.0 -> 0.0.1: an older version
-    file [DIGEST]
-      -> [DIGEST]
-    ");
-    // What an option in a command may be is what guards the command.
-    let bytes = plugin("1.0.1", json!({}));
-    let mut manifest = wasm::manifest(&bytes);
-    manifest["options"]["properties"]["command"].as_object_mut().expect("a schema").remove("minItems");
-    space.write("wide.wasm", wasm::with_manifest(&bytes, &manifest));
-    let before = space.read("mst.lock");
-    let stopped = mst(&space, "plugin add wide.wasm").exits(105).stderr;
-    assert!(
-        stopped.contains("asks for more than was granted") && stopped.contains("+ option command as"),
-        "{stopped}"
-    );
-    assert!(stopped.contains("! what it runs or reads there"), "{stopped}");
-    assert_eq!(space.read("mst.lock"), before);
-    mst(&space, "plugin add wide.wasm --grant all").exits(0);
 }
