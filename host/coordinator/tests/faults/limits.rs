@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mst_coordinator::Event;
 use mst_model::run::ShardEnding;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, paused};
 use crate::crew::{Fetch, Machine, Shard};
@@ -51,16 +51,21 @@ fn a_shard_that_is_gone_holds_no_room_while_its_results_come() {
     }
 }
 
+/// An eval whose first variant talks to a provider with this limit, and whose second to nobody.
+fn limited_and_free([limited, free]: [&str; 2], limit: &Value) -> Value {
+    json!({
+        "variants": [
+            {"id": limited, "client": {"kind": "echo", "providers": ["models"]}},
+            {"id": free, "client": {"kind": "echo"}},
+        ],
+        "limits": {"providers": {"models": limit}},
+    })
+}
+
 #[test]
 fn a_trial_that_uses_nothing_limited_does_not_wait_behind_one_that_does() {
     paused(async {
-        let more = json!({
-            "variants": [
-                {"id": "a", "client": {"kind": "echo", "providers": ["models"]}},
-                {"id": "b", "client": {"kind": "echo"}},
-            ],
-            "limits": {"providers": {"models": {"starts_per_minute": 1}}},
-        });
+        let more = limited_and_free(["a", "b"], &json!({"starts_per_minute": 1}));
         let bench = Bench::of(2, 1, 1, &more);
         let how = How { concurrency: 2, ..How::here() };
         let stopped = How { finish: Some(Duration::from_secs(30)), ..how.clone() };
@@ -74,13 +79,7 @@ fn a_trial_that_uses_nothing_limited_does_not_wait_behind_one_that_does() {
 fn a_trial_that_uses_no_pool_never_waits_for_one_whatever_its_worker_waits_for() {
     for concurrency in 1..=3 {
         paused(async {
-            let more = json!({
-                "variants": [
-                    {"id": "a", "client": {"kind": "echo", "providers": ["models"]}},
-                    {"id": "b", "client": {"kind": "echo"}},
-                ],
-                "limits": {"providers": {"models": {"starts_per_minute": 1}}},
-            });
+            let more = limited_and_free(["a", "b"], &json!({"starts_per_minute": 1}));
             let bench = Bench::of(6, 1, 1, &more);
             let how = How { concurrency, ..How::here() };
             let stopped = How { finish: Some(Duration::from_secs(30)), ..how.clone() };
@@ -95,13 +94,7 @@ fn a_trial_that_uses_no_pool_never_waits_for_one_whatever_its_worker_waits_for()
 fn where_there_is_room_for_all_they_start_in_the_order_of_the_plan() {
     for concurrency in 1..=3 {
         paused(async {
-            let more = json!({
-                "variants": [
-                    {"id": "b", "client": {"kind": "echo", "providers": ["models"]}},
-                    {"id": "a", "client": {"kind": "echo"}},
-                ],
-                "limits": {"providers": {"models": {"concurrency": 3}}},
-            });
+            let more = limited_and_free(["b", "a"], &json!({"concurrency": 3}));
             let bench = Bench::of(20, 2, 1, &more);
             let how = How { concurrency, ..How::here() };
             let seen = bench.collect(vec![Shard::real()], how).await;
