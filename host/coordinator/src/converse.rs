@@ -128,7 +128,7 @@ impl Driver {
                 return Talked { how, waiting };
             }
             // The channel to `keep` closes with the talk, and what it was told by then it keeps.
-            let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, &over, &full));
+            let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, seat, &over, &full));
             // Where there was no room, that is why the talk ended.
             let how = if full.is_cancelled() { kept.and(talked) } else { talked.and(kept) };
             Talked { how, waiting: Vec::new() }
@@ -267,7 +267,7 @@ impl Driver {
                                 }
                             }
                             Action::Store(done, expected) => {
-                                seat.free(&done.trial);
+                                seat.end(&done.trial);
                                 ways.keep(Announced { done, expected });
                             }
                             Action::Nothing => {}
@@ -336,7 +336,7 @@ impl Driver {
             self.events.say(Event::TrialStarted { trial: trial.clone() });
             ways.say(FromCoordinator::Granted { trial });
         } else {
-            seat.free(&trial);
+            seat.give_up(&trial);
         }
     }
 }

@@ -33,13 +33,18 @@ impl Door {
         Arc::new(Door { inner: Mutex::new(inner), changed: Notify::new(), began: Instant::now() })
     }
 
-    /// A shard begins to ask, whose worker does so many trials at a time. What it holds is given back when
-    /// its seat is dropped.
-    pub(crate) fn enter(self: &Arc<Door>, shard: u32, places: u32) -> (Seat, UnboundedReceiver<Told>) {
+    /// A shard begins to ask, whose worker does so many trials at a time, and others while up to `backlog`
+    /// that have ended are on their way. What it holds is given back when its seat is dropped.
+    pub(crate) fn enter(
+        self: &Arc<Door>,
+        shard: u32,
+        places: u32,
+        backlog: u32,
+    ) -> (Seat, UnboundedReceiver<Told>) {
         let (say, said) = mpsc::unbounded_channel();
         self.change(|inner| {
             inner.shards.insert(shard, say);
-            inner.rooms.enter(shard, places);
+            inner.rooms.enter(shard, places, backlog);
         });
         (Seat { door: self.clone(), shard }, said)
     }
@@ -101,9 +106,19 @@ impl Seat {
         self.door.change(|inner| inner.rooms.lock(self.shard, locked));
     }
 
-    /// A trial has ended, or does not start after all.
-    pub(crate) fn free(&self, trial: &TrialKey) {
-        self.door.change(|inner| inner.rooms.free(self.shard, trial));
+    /// A trial has ended and is on its way into the run.
+    pub(crate) fn end(&self, trial: &TrialKey) {
+        self.door.change(|inner| inner.rooms.end(self.shard, trial));
+    }
+
+    /// A trial that had ended is in the run, or will never be.
+    pub(crate) fn arrive(&self) {
+        self.door.change(|inner| inner.rooms.arrive(self.shard));
+    }
+
+    /// A trial does not start after all.
+    pub(crate) fn give_up(&self, trial: &TrialKey) {
+        self.door.change(|inner| inner.rooms.give_up(self.shard, trial));
     }
 
     /// The shard asks no more. The trials that `stay` keep their room until the seat is dropped.

@@ -25,6 +25,10 @@ use crate::shard::{Conversation, PlannedClient, Terms};
 use crate::trials::Trials;
 use crate::vault::Vault;
 
+/// So many trials may be on their way while a worker does others, and as many as it does at a time where
+/// that is more: they are lost with this process, and one that comes slowly holds up no other.
+const BACKLOG: u32 = 4;
+
 /// What drives a shard.
 pub(crate) struct Driver {
     pub(crate) run: Arc<RunWriter>,
@@ -110,7 +114,7 @@ impl Driver {
         let started = self.start(spec, runner).await;
         drop(room);
         // What its trials hold is given back when its machine is gone, and they with it.
-        let (seat, told) = self.door.enter(spec.shard, self.concurrency);
+        let (seat, told) = self.door.enter(spec.shard, self.concurrency, self.backlog(&started));
         let (mut ending, late) = match started {
             Started::Session(session) => {
                 self.talk(trials, session, AtTheDoor { seat: &seat, told }, record).await
@@ -136,6 +140,15 @@ impl Driver {
             }
         }
         ending
+    }
+
+    /// How many trials that have ended may be on their way while the worker does others. What comes at the
+    /// end waits for that, however much it is.
+    fn backlog(&self, started: &Started) -> u32 {
+        match started {
+            Started::Session(session) if session.results.come_at_the_end() => u32::MAX,
+            _ => self.concurrency.max(BACKLOG),
+        }
     }
 
     async fn start(&self, spec: &ShardSpec, runner: &dyn Runner) -> Started {

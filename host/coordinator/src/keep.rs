@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::door::Seat;
 use crate::drive::Driver;
 use crate::event::Event;
 use crate::guard::guarded;
@@ -42,12 +43,14 @@ impl Driver {
         &self,
         results: &dyn Results,
         mut announced: UnboundedReceiver<Announced>,
+        seat: &Seat,
         over: &CancellationToken,
         full: &CancellationToken,
     ) -> Result<(), String> {
         let mut kept = Ok(());
         while let Some(announced) = announced.recv().await {
             let stored = self.store(results, announced, over).await;
+            seat.arrive();
             if stored.as_ref().is_err_and(|unkept| unkept.no_room) {
                 full.cancel();
             }

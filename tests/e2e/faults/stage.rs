@@ -117,6 +117,8 @@ pub(super) struct Load {
     pub(super) eval: fn(Eval, &Space) -> Eval,
     /// How many trials may be under way at a time, and so be lost.
     pub(super) at_a_time: usize,
+    /// How many more may have ended and be on their way, and so be lost with mst itself.
+    pub(super) on_their_way: usize,
     /// The trials that ended on machines that are still there: mst was killed while they were on their way.
     pub(super) ended: fn(&Space) -> BTreeSet<String>,
     /// Looks at what must not be there once nothing of mst's is.
@@ -237,9 +239,11 @@ fn attempted(
         let once: BTreeSet<&String> = asked.iter().collect();
         assert_eq!(once.len(), asked.len(), "one was asked twice: {asked:?}; {what}");
         let ended = (load.ended)(space);
-        let lost = once.into_iter().filter(|key| !stored.contains_key(*key) && !ended.contains(*key));
-        let lost: Vec<_> = lost.collect();
-        assert!(lost.len() <= load.at_a_time, "{lost:?} were under way; {what}");
+        let lost: Vec<_> = once.into_iter().filter(|key| !stored.contains_key(*key)).collect();
+        let most = load.at_a_time + if code.is_none() { load.on_their_way } else { 0 };
+        assert!(lost.len() <= most, "{lost:?} are lost; {what}");
+        let under_way: Vec<_> = lost.into_iter().filter(|key| !ended.contains(*key)).collect();
+        assert!(under_way.len() <= load.at_a_time, "{under_way:?} were under way; {what}");
     }
     let whole = stored.len() as u64 == play.planned();
     match code {

@@ -8,6 +8,9 @@
 //!
 //! Nor does it keep a place of its own worker's, which does other trials meanwhile; and while its
 //! worker has no place for it, or no tokens, it keeps none in the pools.
+//!
+//! A trial that has ended needs nothing in the pools any more. Its worker's place it keeps while more than
+//! a few are on their way into the run: they would all have to be done again if this process died.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -56,6 +59,10 @@ struct Worker {
     gone: bool,
     /// How many more trials it could do.
     places: u32,
+    /// How many of its trials that have ended may be on their way while it does others.
+    backlog: u32,
+    /// How many are.
+    on_their_way: u32,
     /// What its trials hold.
     held: HashMap<TrialKey, Needs>,
     /// The sets of tokens that it has not got: what needs one of them does not start.
@@ -122,9 +129,10 @@ impl Rooms {
         }
     }
 
-    /// A shard begins to ask; its worker does so many trials at a time.
-    pub(crate) fn enter(&mut self, shard: u32, places: u32) {
-        self.workers.insert(shard, Worker { places, ..Worker::default() });
+    /// A shard begins to ask; its worker does so many trials at a time, and others while up to `backlog`
+    /// that have ended are on their way.
+    pub(crate) fn enter(&mut self, shard: u32, places: u32, backlog: u32) {
+        self.workers.insert(shard, Worker { places, backlog, ..Worker::default() });
     }
 
     /// Whether a trial that would start may at once, as it is mostly: it has room, and there is nobody who
@@ -191,11 +199,39 @@ impl Rooms {
         }
     }
 
-    /// A trial has ended, or does not start after all. A second time changes nothing.
-    pub(crate) fn free(&mut self, shard: u32, trial: &TrialKey) {
+    /// A trial has ended and is on its way. A second time changes nothing.
+    pub(crate) fn end(&mut self, shard: u32, trial: &TrialKey) {
         let Some(worker) = self.workers.get_mut(&shard) else { return };
         let Some(needs) = worker.held.remove(trial) else { return };
         give_back(&mut self.pools, &needs);
+        worker.on_their_way += 1;
+        if worker.on_their_way <= worker.backlog {
+            self.leave_place(shard);
+        }
+    }
+
+    /// A trial that had ended is on its way no more.
+    pub(crate) fn arrive(&mut self, shard: u32) {
+        let Some(worker) = self.workers.get_mut(&shard).filter(|worker| worker.on_their_way > 0) else {
+            return;
+        };
+        worker.on_their_way -= 1;
+        if worker.on_their_way >= worker.backlog {
+            self.leave_place(shard);
+        }
+    }
+
+    /// A trial does not start after all.
+    pub(crate) fn give_up(&mut self, shard: u32, trial: &TrialKey) {
+        let Some(worker) = self.workers.get_mut(&shard) else { return };
+        let Some(needs) = worker.held.remove(trial) else { return };
+        give_back(&mut self.pools, &needs);
+        self.leave_place(shard);
+    }
+
+    /// A worker has a place more.
+    fn leave_place(&mut self, shard: u32) {
+        let Some(worker) = self.workers.get_mut(&shard) else { return };
         worker.places += 1;
         if worker.places == 1 {
             self.line_up(shard, 0);

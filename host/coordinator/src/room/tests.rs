@@ -19,7 +19,7 @@ fn needs(pools: &[u16]) -> Needs {
 /// With more workers and places than anybody needs.
 fn open(limits: impl IntoIterator<Item = Limit>) -> Rooms {
     let mut rooms = Rooms::new(limits);
-    (0..8).for_each(|shard| rooms.enter(shard, 99));
+    (0..8).for_each(|shard| rooms.enter(shard, 99, 99));
     rooms
 }
 
@@ -47,10 +47,10 @@ fn who_asked_first_goes_first() {
         rooms.ask(shard, key(trial), needs(&[0]), 0);
     }
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (1, 0)]);
-    rooms.free(1, &key(0));
+    rooms.end(1, &key(0));
     assert_eq!(granted(&mut rooms, 0), [(2, 0)]);
     // Given back already.
-    rooms.free(1, &key(0));
+    rooms.end(1, &key(0));
     assert_eq!(granted(&mut rooms, 0), []);
     rooms.leave(2, |_| false);
     assert_eq!(granted(&mut rooms, 0), [(0, 1)]);
@@ -65,9 +65,9 @@ fn what_needs_much_comes_to_its_turn_and_what_needs_nothing_does_not_wait() {
     rooms.ask(2, key(0), needs(&[0]), 0);
     rooms.ask(3, key(0), needs(&[]), 0);
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (3, 0)]);
-    rooms.free(0, &key(0));
+    rooms.end(0, &key(0));
     assert_eq!(granted(&mut rooms, 0), [(1, 0)]);
-    rooms.free(1, &key(0));
+    rooms.end(1, &key(0));
     assert_eq!(granted(&mut rooms, 0), [(2, 0)]);
 }
 
@@ -93,11 +93,11 @@ fn nobody_waits_for_one_who_waits_for_something_else() {
     rooms.ask(2, key(0), needs(&[1]), 0);
     assert_eq!(granted(&mut rooms, 0), [(0, 0), (2, 0)]);
     // It lacks the provider alone, and is the next who gets it.
-    rooms.free(0, &key(0));
+    rooms.end(0, &key(0));
     rooms.ask(3, key(0), needs(&[1]), 0);
     rooms.ask(3, key(1), needs(&[0]), 0);
     assert_eq!(granted(&mut rooms, 1), []);
-    rooms.free(2, &key(0));
+    rooms.end(2, &key(0));
     assert_eq!(granted(&mut rooms, 2), [(1, 0)]);
 }
 
@@ -118,24 +118,24 @@ fn a_start_that_is_forgotten_lets_in_who_needs_nothing_else() {
 #[test]
 fn who_waits_for_others_leaves_its_workers_place_to_the_next() {
     let mut rooms = Rooms::new([at_a_time(1)]);
-    (0..2).for_each(|shard| rooms.enter(shard, 1));
+    (0..2).for_each(|shard| rooms.enter(shard, 1, 99));
     rooms.ask(0, key(0), needs(&[0]), 0);
     rooms.ask(1, key(0), needs(&[0]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(0, 0)], vec![(1, 0)]]);
     rooms.ask(1, key(1), needs(&[]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 1)], vec![]]);
     // What it waited for is free, and its worker is busy; it is the first as soon as it is not.
-    rooms.free(0, &key(0));
+    rooms.end(0, &key(0));
     rooms.ask(1, key(2), needs(&[]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![], vec![]]);
-    rooms.free(1, &key(1));
+    rooms.end(1, &key(1));
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 0)], vec![]]);
     // Meanwhile nobody waits for it.
     rooms.ask(1, key(3), needs(&[0]), 0);
-    rooms.free(1, &key(0));
+    rooms.end(1, &key(0));
     rooms.ask(0, key(1), needs(&[0]), 0);
     assert_eq!(settled(&mut rooms, SECOND), [vec![(1, 2), (0, 1)], vec![]]);
-    rooms.free(1, &key(2));
+    rooms.end(1, &key(2));
     assert_eq!(settled(&mut rooms, SECOND), [vec![], vec![(1, 3)]]);
 }
 
@@ -144,10 +144,14 @@ fn who_waits_for_others_leaves_its_workers_place_to_the_next() {
 struct Seen {
     /// How many trials each worker does at a time.
     places: u32,
+    /// And how many that have ended may be on their way meanwhile.
+    backlog: u32,
     asked: BTreeMap<(u32, u32), Needs>,
     order: Vec<(u32, u32)>,
     holds: BTreeSet<(u32, u32)>,
     done: BTreeSet<(u32, u32)>,
+    /// Those that have ended and are not in the run.
+    on_their_way: BTreeSet<(u32, u32)>,
     starts: Vec<(Duration, Needs)>,
     /// Those that were told to wait.
     told: BTreeSet<(u32, u32)>,
@@ -194,9 +198,15 @@ impl Seen {
     }
 
     fn has_place(&self, shard: u32) -> bool {
-        let under_way = self.holds.iter().filter(|who| who.0 == shard).count() as u32;
+        let of = |whose: &BTreeSet<(u32, u32)>| whose.iter().filter(|who| who.0 == shard).count() as u32;
+        let (under_way, on_their_way) = (of(&self.holds), of(&self.on_their_way));
         assert!(under_way <= self.places, "{under_way} at a time in shard {shard}");
-        under_way < self.places
+        let most = self.places + self.backlog;
+        assert!(
+            under_way + on_their_way <= most,
+            "{under_way} and {on_their_way} of shard {shard} can be lost"
+        );
+        under_way < self.places && under_way + on_their_way < most
     }
 
     /// Whoever waits lacks a place, or only as many are free as others keep who asked before. Where
@@ -244,14 +254,21 @@ impl Seen {
     }
 
     fn end(&mut self, rooms: &mut Rooms, who: (u32, u32)) {
-        rooms.free(who.0, &key(who.1));
+        rooms.end(who.0, &key(who.1));
         self.holds.remove(&who);
         self.done.insert(who);
+        self.on_their_way.insert(who);
+    }
+
+    fn arrive(&mut self, rooms: &mut Rooms, who: (u32, u32)) {
+        rooms.arrive(who.0);
+        self.on_their_way.remove(&who);
     }
 
     fn leave(&mut self, rooms: &mut Rooms, shard: u32) {
         rooms.leave(shard, |_| false);
         self.holds.retain(|who| who.0 != shard);
+        self.on_their_way.retain(|who| who.0 != shard);
         self.done.extend(self.asked.keys().filter(|who| who.0 == shard));
     }
 
@@ -264,6 +281,8 @@ impl Seen {
             self.settle(rooms, limits, now);
             if let Some(who) = self.holds.first().copied() {
                 self.end(rooms, who);
+            } else if let Some(who) = self.on_their_way.first().copied() {
+                self.arrive(rooms, who);
             } else if let Some(at) = rooms.opens_at() {
                 assert!(at > now, "it is open and nobody was let in");
                 now = at;
@@ -273,7 +292,8 @@ impl Seen {
         }
         assert_eq!(self.done.len(), self.asked.len(), "somebody waits for ever");
         assert!(rooms.queues.is_empty() && rooms.workers.values().all(|worker| worker.held.is_empty()));
-        assert!(rooms.workers.values().all(|worker| worker.places == self.places), "a place was lost");
+        let whole = |worker: &Worker| worker.places == self.places && worker.on_their_way == 0;
+        assert!(rooms.workers.values().all(whole), "a place was lost");
         assert!(rooms.pools.iter().all(|pool| pool.used == 0), "room was lost");
     }
 }
@@ -289,11 +309,12 @@ proptest! {
     fn limits_hold_at_any_moment_and_everybody_comes_to_their_turn(
         limits in prop::collection::vec(limit(), 3),
         places in 1u32..4,
-        script in prop::collection::vec((0u8..9, 0u32..4, prop::collection::btree_set(0u16..3, 0..4)), 0..60),
+        backlog in 0u32..3,
+        script in prop::collection::vec((0u8..11, 0u32..4, prop::collection::btree_set(0u16..3, 0..4)), 0..60),
     ) {
         let mut rooms = Rooms::new(limits.clone());
-        (0..4).for_each(|shard| rooms.enter(shard, places));
-        let mut seen = Seen { places, ..Seen::default() };
+        (0..4).for_each(|shard| rooms.enter(shard, places, backlog));
+        let mut seen = Seen { places, backlog, ..Seen::default() };
         let mut gone = BTreeSet::new();
         let mut now = Duration::ZERO;
         for (at, (what, shard, pools)) in script.into_iter().enumerate() {
@@ -306,12 +327,17 @@ proptest! {
                 4 | 5 => {
                     if let Some(who) = seen.holds.iter().copied().nth(shard as usize) {
                         seen.end(&mut rooms, who);
-                        rooms.free(who.0, &key(who.1));
+                        rooms.end(who.0, &key(who.1));
                     }
                 }
                 6 => now += (7 * (shard + 1)) * SECOND,
                 7 if gone.contains(&shard) => {}
                 7 => seen.lock(&mut rooms, shard, pools),
+                8 | 9 => {
+                    if let Some(who) = seen.on_their_way.iter().copied().nth(shard as usize) {
+                        seen.arrive(&mut rooms, who);
+                    }
+                }
                 _ => {
                     gone.insert(shard);
                     seen.leave(&mut rooms, shard);
@@ -341,7 +367,7 @@ proptest! {
             }
             prop_assert_eq!(holds.len() as u32, limit.min(shards * at_once), "kept at the limit");
             let (shard, trial) = holds.pop_front().expect("somebody has room");
-            rooms.free(shard, &trial);
+            rooms.end(shard, &trial);
             asks(&mut rooms, shard);
             let (least, most) = (had.iter().min(), had.iter().max());
             prop_assert!(most.expect("one") - least.expect("one") <= at_once, "{had:?}");
@@ -358,6 +384,7 @@ fn every_schedule_of_a_small_run() {
     enum Step {
         Ask(u32, u32),
         End(u32, u32),
+        Arrive(u32, u32),
         Leave(u32),
         HalfAMinute,
     }
@@ -366,10 +393,11 @@ fn every_schedule_of_a_small_run() {
     let pools = [[at_a_time(1), at_a_time(2)], [at_a_time(1), few_starts], [few_starts, at_a_time(1)]];
     let mut open = Vec::new();
     for (which, limits) in pools.into_iter().enumerate() {
-        for places in 1..=2 {
+        for (places, backlog) in [(1, 1), (2, 0)] {
             let mut rooms = Rooms::new(limits);
-            (0..3).for_each(|shard| rooms.enter(shard, places));
-            open.push((which, rooms, Seen { places, ..Seen::default() }, BTreeSet::new(), Duration::ZERO));
+            (0..3).for_each(|shard| rooms.enter(shard, places, backlog));
+            let seen = Seen { places, backlog, ..Seen::default() };
+            open.push((which, rooms, seen, BTreeSet::new(), Duration::ZERO));
         }
     }
     let mut reached = BTreeSet::new();
@@ -387,10 +415,10 @@ fn every_schedule_of_a_small_run() {
         let waiting: Vec<_> = waiting.into_values().collect();
         if !reached.insert((
             which,
-            seen.places,
+            (seen.places, seen.backlog),
             waiting,
             seen.holds.clone(),
-            seen.done.clone(),
+            (seen.done.clone(), seen.on_their_way.clone()),
             gone.clone(),
             ages,
         )) {
@@ -404,6 +432,7 @@ fn every_schedule_of_a_small_run() {
             next.push(Step::Leave(shard));
         }
         next.extend(seen.holds.iter().map(|(shard, trial)| Step::End(*shard, *trial)));
+        next.extend(seen.on_their_way.iter().map(|(shard, trial)| Step::Arrive(*shard, *trial)));
         if rooms.workers.values().any(|worker| !worker.waiting.is_empty())
             && rooms.pools.iter().any(|pool| !pool.starts.is_empty())
         {
@@ -414,6 +443,7 @@ fn every_schedule_of_a_small_run() {
             match step {
                 Step::Ask(shard, trial) => seen.ask(&mut rooms, now, (shard, trial), of(shard)),
                 Step::End(shard, trial) => seen.end(&mut rooms, (shard, trial)),
+                Step::Arrive(shard, trial) => seen.arrive(&mut rooms, (shard, trial)),
                 Step::Leave(shard) => {
                     gone.insert(shard);
                     seen.leave(&mut rooms, shard);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mst_coordinator::Event;
 use mst_coordinator::machines::Keep;
 use mst_model::ledger::MachineStatus;
 use mst_model::run::ShardEnding;
@@ -144,6 +145,26 @@ fn a_transcript_that_comes_slowly_is_no_silence_and_holds_up_nothing() {
             // The first trial takes 12 s, the other three come while it is on its way.
             assert!(seen.took < Duration::from_secs(220), "{:?}", seen.took);
         });
+    }
+}
+
+#[test]
+fn while_nothing_comes_only_a_few_more_begin() {
+    for (concurrency, most) in [(1, 1 + 4), (6, 6 + 6)] {
+        for how in [How::here(), How::on_machines()] {
+            paused(async {
+                // None comes for a quarter of an hour, in which there is time for each of them.
+                let bench = Bench::new(40, 1, 1);
+                let shard = Shard { fetch: Some((Fetch::Hangs, 0)), ..Shard::real() };
+                let finish = Some(Duration::from_secs(800));
+                let stopped = How { concurrency, finish, ..how.clone() };
+                let seen = bench.collect(vec![shard], stopped).await;
+                let begun = |event: &&Event| matches!(event, Event::TrialStarted { .. });
+                let begun = seen.events.iter().filter(begun).count();
+                assert_eq!(begun, most, "{concurrency} at a time");
+                bench.resume(&How { concurrency, ..how }).await;
+            });
+        }
     }
 }
 
