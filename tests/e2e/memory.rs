@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Eval, Running, Space, case, example, guest, need, processes_with, wait_until};
+use crate::support::{Eval, Running, Space, case, example, guest, holds, need, processes_with, wait_until};
 
 /// A part of a process's memory.
 #[derive(Debug, Clone)]
@@ -56,14 +56,14 @@ fn guests(all: &[Region]) -> Vec<Region> {
 }
 
 /// Whether a text stands in these parts of a process's memory.
-fn holds(pid: u32, regions: &[Region], text: &str) -> bool {
+fn remembers(pid: u32, regions: &[Region], text: &str) -> bool {
     let mut memory = File::open(format!("/proc/{pid}/mem")).expect("its memory can be read");
     regions.iter().filter(|region| region.writable).any(|region| {
         let mut bytes = vec![0; (region.to - region.from) as usize];
         // What went away meanwhile holds nothing.
         memory.seek(SeekFrom::Start(region.from)).is_ok()
             && memory.read_exact(&mut bytes).is_ok()
-            && memchr::memmem::find(&bytes, text.as_bytes()).is_some()
+            && holds(&bytes, text)
     })
 }
 
@@ -101,10 +101,10 @@ fn what_passes_over_the_channel_is_never_in_the_guests_memory() {
     let guests = guests(&all);
     assert!(!guests.is_empty(), "the runner waits in its call: {all:#x?}");
     // The search finds what is there: in the guest what it was told, in mst what it heard.
-    assert!(holds(pid, &guests, base), "the guest knows its option");
-    assert!(holds(pid, &all, framed), "mst knows the trial that is under way");
+    assert!(remembers(pid, &guests, base), "the guest knows its option");
+    assert!(remembers(pid, &all, framed), "mst knows the trial that is under way");
     for marker in [framed, sent, answered] {
-        assert!(!holds(pid, &guests, marker), "`{marker}` is in the guest's memory");
+        assert!(!remembers(pid, &guests, marker), "`{marker}` is in the guest's memory");
     }
     space.write("gate/go", "");
     let output = running.end();

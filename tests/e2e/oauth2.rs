@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Asked, Eval, Login, Output, Running, Space, case, example, files_below, need, processes_that_hold,
+    Asked, Eval, Login, Output, Running, Space, case, example, files_below, holds, need, processes_that_hold,
     wait_until,
 };
 
@@ -22,8 +22,7 @@ const REFRESH: &str = "ref_c83a06b4d2";
 const ACCESS: &str = "acc_1f7e92a5c0";
 
 fn held(bytes: &[u8], values: &[&'static str]) -> Option<&'static str> {
-    let has = |value: &&&str| bytes.windows(value.len()).any(|window| window == value.as_bytes());
-    values.iter().find(has).copied()
+    values.iter().copied().find(|value| holds(bytes, value))
 }
 
 const ALL: [&str; 3] = [SECRET, REFRESH, ACCESS];

@@ -5,15 +5,11 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::{
-    Eval, Output, Running, Space, case, example, files_below, missing, need, sha256, wait_until, wasm,
+    Eval, Output, Running, Space, case, example, files_below, holds, missing, need, sha256, wait_until, wasm,
 };
 
 /// As no other text has it, so that finding it means something.
 const VALUE: &str = "tok_5e3a91c7b2d84f60";
-
-fn holds(bytes: &[u8]) -> bool {
-    bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes())
-}
 
 /// Files below `dir` that hold the value, or have it in their name.
 fn found_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
@@ -21,7 +17,8 @@ fn found_below(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     // A file may go away while it is looked at.
     files
         .filter(|path| {
-            holds(path.as_os_str().as_encoded_bytes()) || fs::read(path).is_ok_and(|bytes| holds(&bytes))
+            holds(path.as_os_str().as_encoded_bytes(), VALUE)
+                || fs::read(path).is_ok_and(|bytes| holds(&bytes, VALUE))
         })
         .collect()
 }
@@ -31,7 +28,7 @@ fn found_in_arguments() -> Vec<String> {
     let processes = fs::read_dir("/proc").expect("lists").flatten();
     processes
         .map(|process| process.path().join("cmdline"))
-        .filter(|path| fs::read(path).is_ok_and(|bytes| holds(&bytes)))
+        .filter(|path| fs::read(path).is_ok_and(|bytes| holds(&bytes, VALUE)))
         .map(|path| path.display().to_string())
         .collect()
 }
@@ -61,7 +58,7 @@ fn it_is_in_no_file_no_output_and_no_arguments() {
     assert_eq!(found_in_arguments(), [""; 0]);
     space.write("gate/go", "");
     let output = running.end().exits(106);
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     assert_eq!(found_below(&root), [""; 0].map(std::path::PathBuf::from));
     let run = space.run();
     assert!(run.grade("text", "a/v/0")["verdict"]["finding"] == "pass", "the client had it");
@@ -81,7 +78,7 @@ fn it_is_in_no_error_either() {
     let mut command = space.command(["run", "eval.yaml"]);
     command.env("TOKEN", VALUE);
     let output = space.finish(command).exits(106);
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     assert_eq!(found_below(&space.path("runs")).len(), 0);
 }
 
@@ -128,7 +125,7 @@ fn run_with_the_value(space: &Space) -> Output {
     let mut command = space.command(RUN);
     command.env("ACME_TOKEN", VALUE);
     let output = space.finish(command);
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
     output
 }
@@ -169,7 +166,7 @@ fn a_keyring_gives_a_secret_and_says_which_it_does_not_have() {
         return missing("KEYRING", "no keyring comes up here");
     }
     let output = output.exits(0);
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     assert_eq!(found_below(space.dir().parent().expect("a root")).len(), 0);
     assert_eq!(space.run().trials(), 1);
 
@@ -196,7 +193,7 @@ fn a_plugins_program_has_its_secret_and_nothing_else_does() {
     assert_eq!(found_in_arguments(), [""; 0]);
     space.write("gate/go", "");
     let output = running.end().exits(0);
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     assert_eq!(found_below(&root), [""; 0].map(std::path::PathBuf::from));
     // The audit says that it was handed out, and to which command.
     let run = space.run();

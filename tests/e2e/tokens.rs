@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::docker::{containers, image};
 use crate::faults;
 use crate::support::{
-    Eval, Running, Space, case, example, files_below, gone, need, processes_that_hold, wait_until,
+    Eval, Running, Space, case, example, files_below, gone, holds, need, processes_that_hold, wait_until,
 };
 
 /// As no other texts have them, so that finding one means something.
@@ -24,9 +24,8 @@ const CANARIES: [(&str, &str); 3] = [
     ("from-program", "tok_p_40e6a7f913"),
 ];
 
-fn holds(bytes: &[u8]) -> Option<&'static str> {
-    let has = |value: &&str| bytes.windows(value.len()).any(|window| window == value.as_bytes());
-    CANARIES.iter().map(|(_, value)| *value).find(has)
+fn held(bytes: &[u8]) -> Option<&'static str> {
+    CANARIES.iter().map(|(_, value)| *value).find(|value| holds(bytes, value))
 }
 
 /// A place with the three sources, and an eval whose client needs all of them.
@@ -72,9 +71,9 @@ fn found_below(space: &Space) -> Vec<PathBuf> {
     let files = files_below(&root).into_iter().filter(|path| !path.starts_with(&sources));
     files
         .filter(|path| {
-            let named = holds(path.as_os_str().as_encoded_bytes()).is_some();
+            let named = held(path.as_os_str().as_encoded_bytes()).is_some();
             // A file may go away while it is looked at.
-            named || fs::read(path).is_ok_and(|bytes| holds(&bytes).is_some())
+            named || fs::read(path).is_ok_and(|bytes| held(&bytes).is_some())
         })
         .collect()
 }
@@ -82,7 +81,7 @@ fn found_below(space: &Space) -> Vec<PathBuf> {
 /// Processes that have a value in their arguments, or in their environment: there the coordinators
 /// alone have the one that they were given so, and the program that they asked.
 fn found_in_processes() -> Vec<String> {
-    processes_that_hold(holds, |shown| {
+    processes_that_hold(held, |shown| {
         shown.contains("/mst run eval.yaml ") || shown.contains("sources/credentials")
     })
 }
@@ -163,7 +162,7 @@ fn no_canary_is_found(there: &Where) {
     over.store(true, Ordering::Relaxed);
     let found = sampling.join().expect("samples");
     assert!(found.is_empty(), "{found:#?}");
-    assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
+    assert_eq!((held(&output.raw.0), held(&output.raw.1)), (None, None), "{output}");
     assert_eq!(found_below(&space), none, "at the end");
     assert_eq!(token_dirs(&space.run().name()), none, "they are gone");
     let run = space.run();
@@ -240,21 +239,21 @@ fn look_into_containers(space: &Space) -> Seen {
         let listed = grep.wait_with_output().expect("it ends");
         // After the files that hold one, the names of all: a value in one of those is no better.
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
-        let named = text.lines().filter(|line| holds(line.as_bytes()).is_some());
-        let held = text.lines().take_while(|line| *line != "/");
+        let named = text.lines().filter(|line| held(line.as_bytes()).is_some());
+        let holders = text.lines().take_while(|line| *line != "/");
         let workspaces = |line: &&str| !line.contains("/trials/");
-        of_clients += held.clone().filter(|line| line.ends_with("/all")).count();
-        found.extend(named.chain(held).filter(workspaces).map(|line| format!("{name}: {line}")));
+        of_clients += holders.clone().filter(|line| line.ends_with("/all")).count();
+        found.extend(named.chain(holders).filter(workspaces).map(|line| format!("{name}: {line}")));
         assert!(text.lines().any(|line| line.ends_with("/bundle/bundle.json")), "it was searched");
         for told in [&["inspect", &name][..], &["logs", &name], &["diff", &name]] {
             let (ok, bytes) = engine(told);
             assert!(ok && !bytes.is_empty() || told[0] == "logs", "{told:?}");
             let shown = String::from_utf8_lossy(&bytes).into_owned();
-            let lines = shown.lines().filter(|line| holds(line.as_bytes()).is_some());
+            let lines = shown.lines().filter(|line| held(line.as_bytes()).is_some());
             found.extend(lines.filter(workspaces).map(|line| format!("{told:?}: {line}")));
         }
         let (_, lie) = engine(&["exec", &name, "sh", "-c", "cat /run/mst/tokens/*/*/* /run/mst/tokens/*/*"]);
-        tokens += usize::from(holds(&lie).is_some());
+        tokens += usize::from(held(&lie).is_some());
         let (_, mounts) = engine(&["exec", &name, "cat", "/proc/mounts"]);
         let mounts = String::from_utf8_lossy(&mounts).into_owned();
         assert!(mounts.contains("tmpfs /run/mst tmpfs"), "in memory: {mounts}");
@@ -288,7 +287,7 @@ fn all_are_gone_after(signal: Signal, more: &[&str], whom: fn(&Space, u32) -> Ve
     });
     let output = running.end();
     assert_ne!(output.code, 0, "{output}");
-    assert_eq!((holds(&output.raw.0), holds(&output.raw.1)), (None, None), "{output}");
+    assert_eq!((held(&output.raw.0), held(&output.raw.1)), (None, None), "{output}");
     assert_eq!(found_below(&space), [""; 0].map(PathBuf::from));
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, files_below, guest, missing, need, python, wasm};
+use crate::support::{Eval, Output, Space, files_below, guest, holds, missing, need, python, wasm};
 
 /// As no other text has it.
 const VALUE: &str = "tok_4b7e02d95fa1c386";
@@ -103,10 +103,6 @@ impl Server {
     }
 }
 
-fn holds(bytes: &[u8]) -> bool {
-    bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes())
-}
-
 #[test]
 fn a_request_of_a_run_has_its_secret_and_the_run_has_it_not() {
     let server = need!(server());
@@ -119,10 +115,10 @@ fn a_request_of_a_run_has_its_secret_and_the_run_has_it_not() {
     let told = run.grade("web", "a/v/0")["verdict"]["reason"].as_str().expect("a verdict").to_owned();
     assert!(told.starts_with("status: 200\n"), "{told}");
     assert!(told.ends_with(&format!("you said Bearer {}", "*".repeat(VALUE.len()))), "{told}");
-    assert!(!holds(&output.raw.0) && !holds(&output.raw.1), "{output}");
+    assert!(!holds(&output.raw.0, VALUE) && !holds(&output.raw.1, VALUE), "{output}");
     let root = space.dir().parent().expect("a root").to_owned();
     for path in files_below(&root) {
-        assert!(!holds(&fs::read(&path).expect("reads")), "{}", path.display());
+        assert!(!holds(&fs::read(&path).expect("reads"), VALUE), "{}", path.display());
     }
     let audit = fs::read_to_string(run.dir().join("audit.jsonl")).expect("an audit");
     assert!(

@@ -17,7 +17,7 @@ pub(crate) use guests::{example, guest, guests_dir};
 pub(crate) use login::{Asked, Login};
 pub(crate) use needs::{human_eval, missing, python};
 pub(crate) use output::Output;
-pub(crate) use run::{Run, files_below, sha256};
+pub(crate) use run::{Run, files_below, holds, sha256};
 pub(crate) use running::{Running, gone, processes_that_hold, processes_with, wait_until};
 pub(crate) use space::{Space, repository};
 

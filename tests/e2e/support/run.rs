@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -164,4 +165,9 @@ fn said(stream: &Value) -> (String, u64) {
 fn json(path: &Path) -> Value {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Whether a text stands anywhere in these bytes, which may be those of an executable.
+pub(crate) fn holds(bytes: &[u8], text: &str) -> bool {
+    memmem::find(bytes, text.as_bytes()).is_some()
 }
