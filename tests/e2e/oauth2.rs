@@ -389,12 +389,15 @@ fn the_end_of_a_run_loses_no_refresh_token_that_is_on_its_way() {
     });
     let (space, eval) = space(&login, "while ! test -e $GATE/go; do sleep 0.02; done; cat");
     eval.set("tokens.gateway.timeout", json!("100s")).write(&space);
-    let mut running = Running::start(&space, command_with(&mut space.command(["run", "eval.yaml"])));
+    let mut command = space.command(["run", "eval.yaml", "--json"]);
+    let mut running = Running::start(&space, command_with(&mut command));
     wait_until("another is asked for", || login.asked().len() == 2);
     space.write("gate/go", "");
     wait_until("word of it", || running.stderr().contains("waiting for a server") || running.ended());
     gate.open();
-    running.end().exits(0);
+    let output = running.end().exits(0);
+    let last = output.stdout.lines().last().expect("a summary");
+    assert!(last.starts_with(r#"{"event":"summary""#), "{last}");
     assert_eq!(space.read("sources/refresh"), format!("{REFRESH}-2\n"));
 }
 

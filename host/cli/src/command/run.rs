@@ -114,12 +114,11 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::because("mst can't start", &error))?;
     // What a client started and left behind becomes this process's child, and is ended with it.
     mst_process::adopt_orphans();
-    let (renewals, json) = (Renewals::default(), args.json);
+    let renewals = Renewals::default();
     let result = runtime.block_on(execute(args, &renewals));
     if !renewals.end() {
-        if !json {
-            show::aside("waiting for a server that gives tokens: its answer may have the next refresh token");
-        }
+        // Also beside JSON, whose last object is the summary.
+        show::aside("waiting for a server that gives tokens: its answer may have the next refresh token");
         renewals.settle(None);
     }
     // A guest or a pipe that still holds a thread is not waited for.
