@@ -115,7 +115,7 @@ pub(super) struct Play {
 pub(super) struct Load {
     /// Puts them into the eval.
     pub(super) eval: fn(Eval, &Space) -> Eval,
-    /// How many trials may be under way at a time, and so be lost.
+    /// How many trials may be under way at a time, and so be lost by each fault.
     pub(super) at_a_time: usize,
     /// How many more may have ended and be on their way, and so be lost with mst itself.
     pub(super) on_their_way: usize,
@@ -154,13 +154,13 @@ pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
             .collect();
         faults.sort_by_key(|(line, _)| *line);
         let what = format!("seed {seed}, attempt {attempt}, {faults:?}");
-        stored = attempted(space, ground, &what, stored, play, |mst| {
+        stored = attempted(space, ground, &what, stored, play, faults.len(), |mst| {
             suffer(mst, space, ground, &faults, play.after, &mut chance)
         });
     }
     ground.heal(space);
     let what = format!("seed {seed}, healed");
-    stored = attempted(space, ground, &what, stored, play, |_| {});
+    stored = attempted(space, ground, &what, stored, play, 0, |_| {});
     assert_eq!(stored.len() as u64, play.planned(), "{what}");
     let asked = asked(space);
     assert!(stored.keys().all(|key| asked.contains(key)), "{what}: only {asked:?} were asked");
@@ -176,14 +176,15 @@ pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     assert_eq!(summary["rows"][0]["passed"], play.planned(), "{what}");
 }
 
-/// Collects what is missing, or begins, while `meanwhile` has its way with mst; then looks at what
-/// is there now.
+/// Collects what is missing, or begins, while `meanwhile` has its way with mst, with so many faults; then
+/// looks at what is there now.
 fn attempted(
     space: &Space,
     ground: &dyn Ground,
     what: &str,
     before: Stored,
     play: &Play,
+    faults: usize,
     meanwhile: impl FnOnce(&mut Child),
 ) -> Stored {
     let asked_before = asked(space).len();
@@ -240,10 +241,11 @@ fn attempted(
         assert_eq!(once.len(), asked.len(), "one was asked twice: {asked:?}; {what}");
         let ended = (load.ended)(space);
         let lost: Vec<_> = once.into_iter().filter(|key| !stored.contains_key(*key)).collect();
-        let most = load.at_a_time + if code.is_none() { load.on_their_way } else { 0 };
+        let under_way = load.at_a_time * faults;
+        let most = under_way + if code.is_none() { load.on_their_way } else { 0 };
         assert!(lost.len() <= most, "{lost:?} are lost; {what}");
-        let under_way: Vec<_> = lost.into_iter().filter(|key| !ended.contains(*key)).collect();
-        assert!(under_way.len() <= load.at_a_time, "{under_way:?} were under way; {what}");
+        let lost: Vec<_> = lost.into_iter().filter(|key| !ended.contains(*key)).collect();
+        assert!(lost.len() <= under_way, "{lost:?} were under way; {what}");
     }
     let whole = stored.len() as u64 == play.planned();
     match code {

@@ -1,9 +1,11 @@
-//! A server that gives tokens, on this machine: real sockets, real TLS, answers as the test says.
+//! A server that gives tokens, and a proxy to it, on this machine: real sockets, real TLS, answers as the
+//! test says.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -121,4 +123,62 @@ fn exchange<S: Read + Write>(stream: S, answers: &Answers, asked: &Mutex<Vec<Ask
         body.len()
     )?;
     stream.flush()
+}
+
+/// A proxy that leads where it is asked to, as long as it does not refuse. It runs as long as the tests do.
+pub(crate) struct Proxy {
+    port: u16,
+    heard: Arc<Mutex<Vec<String>>>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    pub(crate) fn start() -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let port = listener.local_addr().expect("an address").port();
+        let (heard, refuses) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());
+        let proxy = Proxy { port, heard: heard.clone(), refuses: refuses.clone() };
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (heard, refuses) = (heard.clone(), refuses.load(Ordering::SeqCst));
+                // Who breaks off is no fault of the proxy's.
+                std::thread::spawn(move || drop(lead(stream, &heard, refuses)));
+            }
+        });
+        proxy
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on it leads nowhere.
+    pub(crate) fn refuse(&self) {
+        self.refuses.store(true, Ordering::SeqCst);
+    }
+
+    /// What it could read of each that asked.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.heard.lock().expect("locks").clone()
+    }
+}
+
+fn lead(stream: TcpStream, heard: &Mutex<Vec<String>>, refuses: bool) -> io::Result<()> {
+    let mut from = BufReader::new(stream);
+    let mut request = String::new();
+    while from.read_line(&mut request)? > 2 {}
+    let to = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    heard.lock().expect("locks").push(request);
+    let mut back = from.get_ref().try_clone()?;
+    if refuses {
+        return back.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
+    }
+    let mut there = TcpStream::connect(to)?;
+    back.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+    let mut answers = there.try_clone()?;
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut answers, &mut back);
+        back.shutdown(Shutdown::Both)
+    });
+    io::copy(&mut from, &mut there).map(drop)
 }

@@ -14,7 +14,7 @@ pub(crate) mod wasm;
 pub(crate) use chance::Chance;
 pub(crate) use eval::{Eval, case, sh};
 pub(crate) use guests::{example, guest, guests_dir};
-pub(crate) use login::{Asked, Login};
+pub(crate) use login::{Asked, Login, Proxy};
 pub(crate) use needs::{human_eval, missing, python};
 pub(crate) use output::Output;
 pub(crate) use run::{Run, files_below, holds, sha256};

@@ -198,7 +198,10 @@ fn told(error: ureq::Error) -> Refused {
         Error::BodyExceedsLimit(_) => format!("answered with more than {MAX_BYTES} bytes"),
         Error::Rustls(error) => format!("can't be trusted: {error}"),
         Error::Tls(why) => format!("can't be trusted: {why}"),
-        Error::ConnectProxyFailed(_) | Error::InvalidProxyUrl => "can't be reached by the proxy".to_owned(),
+        Error::ConnectProxyFailed(_) | Error::InvalidProxyUrl => {
+            "can't be reached by the proxy that `HTTPS_PROXY` names; a host in `NO_PROXY` is asked without it"
+                .to_owned()
+        }
         Error::Protocol(_) | Error::Http(_) | Error::LargeResponseHeader(..) => {
             "did not answer as an HTTP server".to_owned()
         }
