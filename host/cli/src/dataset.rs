@@ -30,8 +30,8 @@ pub(crate) async fn resolve(
     let id = &plugin.manifest().id;
     let failed =
         |error: &dyn std::error::Error| Failure::because(format!("the dataset `{id}` can't be read"), error);
-    let (loaded, _) =
-        DatasetPlugin::load(sandbox, &plugin.file, &plugin.permit()?).map_err(|error| failed(&error))?;
+    let (loaded, _) = DatasetPlugin::load(sandbox, &plugin.file, &plugin.permit(options)?)
+        .map_err(|error| failed(&error))?;
     // The guest sees these directories and nothing else, and only as long as it is read.
     let staged = run.scratch("data").map_err(|error| failed(&error))?;
     let (options, dirs) = bind_dirs(plugin.manifest(), options, eval_dir, staged.path())?;

@@ -30,9 +30,10 @@ impl ComponentJudge {
         options: &Map<String, Value>,
         sinks: Sinks,
     ) -> Result<ComponentJudge, Failure> {
-        let (loaded, _) = JudgePlugin::load(sandbox, &plugin.file, &plugin.permit()?).map_err(|error| {
-            Failure::because(format!("the judge `{}` can't be loaded", plugin.manifest().id), &error)
-        })?;
+        let (loaded, _) =
+            JudgePlugin::load(sandbox, &plugin.file, &plugin.permit(options)?).map_err(|error| {
+                Failure::because(format!("the judge `{}` can't be loaded", plugin.manifest().id), &error)
+            })?;
         let options = Value::Object(with_defaults(&plugin.manifest().options, options));
         Ok(ComponentJudge { plugin: loaded, options, sinks })
     }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mst_model::PluginId;
-use mst_model::schema::near;
+use mst_model::schema::{near, with_defaults};
 use mst_plugin::lock::is_own;
 use mst_plugin::{Granted, Key, LockError, Manifest, PluginFile, Policy};
 
 use mst_sandbox::{Permit, Trust};
+use serde_json::{Map, Value};
 
 use crate::error::Failure;
 use crate::lockfile::LockFile;
@@ -34,6 +35,7 @@ const FIRST_PARTY: [(&str, &[u8]); 4] = [
 pub(crate) struct Plugin {
     pub(crate) file: PluginFile,
     pub(crate) granted: Arc<Granted>,
+    policy: Arc<Policy>,
     /// The lock's directory, whether or not there is a lock: where commands run that print secrets.
     dir: PathBuf,
 }
@@ -43,9 +45,25 @@ impl Plugin {
         self.file.manifest()
     }
 
-    /// What it has here: what it was granted, with the values of the variables that it may read, the
-    /// sources of its secrets, and whom it believes.
-    pub(crate) fn permit(&self) -> Result<Permit, Failure> {
+    /// Whether the policies admit the programs that the user chose by these options.
+    pub(crate) fn admits(&self, options: &Map<String, Value>) -> Result<(), Failure> {
+        let manifest = self.manifest();
+        let options = Value::Object(with_defaults(&manifest.options, options));
+        match self.policy.refuses_choice(&manifest.requests(), &options) {
+            None => Ok(()),
+            Some((option, program, rule)) => Err(Failure::new(format!(
+                "`{}` can't run `{}`, which its option `{option}` says: {rule}",
+                manifest.id,
+                mst_sandbox::clean(program, 120, false)
+            ))
+            .hint("set the option to a program that is admitted; whoever keeps the policy can change it")),
+        }
+    }
+
+    /// What it has here, with these options: what it was granted, with the values of the variables that it
+    /// may read, the sources of its secrets, and whom it believes.
+    pub(crate) fn permit(&self, options: &Map<String, Value>) -> Result<Permit, Failure> {
+        self.admits(options)?;
         let names = self.granted.env_names();
         let variables = names.filter_map(|name| Some((name.to_owned(), place::var(name)?))).collect();
         let trust = if self.manifest().http.is_empty() { None } else { Some(trust()?) };
@@ -57,14 +75,14 @@ impl Plugin {
 /// The plugins that an eval may name.
 pub(crate) struct Plugins {
     lock: LockFile,
-    policy: Policy,
+    policy: Arc<Policy>,
 }
 
 impl Plugins {
     /// The first-party plugins and those of the lock, as far as the policies here admit them.
     /// `eval_dir` is where the eval is, which the lock need not be beside.
     pub(crate) fn new(lock: LockFile, eval_dir: &Path) -> Result<Plugins, Failure> {
-        let policy = policies::found(lock.dir(), eval_dir)?;
+        let policy = Arc::new(policies::found(lock.dir(), eval_dir)?);
         Ok(Plugins { lock, policy })
     }
 
@@ -87,7 +105,8 @@ impl Plugins {
         let dir = std::env::current_dir()
             .map_err(|error| Failure::because("can't find the current directory", &error))?
             .join(self.lock.dir());
-        Ok(Plugin { file, granted: Arc::new(granted.refused(refused)), dir })
+        let policy = self.policy.clone();
+        Ok(Plugin { file, granted: Arc::new(granted.refused(refused)), policy, dir })
     }
 
     /// What was granted and is refused by a policy since is said before anything starts. What naming

@@ -68,6 +68,7 @@ pub(crate) fn choose(plugins: &Plugins, uses: RunnerUse) -> Result<Chosen, Failu
         )
         .hint(format!("`mst plugin inspect {id}` shows the options")));
     }
+    plugin.admits(&uses.options.clone().into_iter().collect())?;
     Ok(Chosen { uses, plugin: Some(plugin) })
 }
 
@@ -125,9 +126,9 @@ pub(crate) fn load(
         home: place::var("HOME").unwrap_or_else(|| "/".to_owned()),
         vars,
     };
+    let permit = plugin.permit(&options)?;
     let options = Value::Object(schema::with_defaults(&plugin.manifest().options, &options));
-    let setup =
-        RunnerSetup { permit: plugin.permit()?, options, environment, scratch: scratch.to_owned(), sinks };
+    let setup = RunnerSetup { permit, options, environment, scratch: scratch.to_owned(), sinks };
     let loaded = match plugin.manifest().world {
         World::ShardRunner => ShardRunnerPlugin::load(sandbox, &plugin.file, setup)
             .map(|(runner, _)| Loaded::Shards(ComponentShards(Arc::new(runner)))),

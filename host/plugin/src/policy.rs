@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use mst_model::{Kind, PluginId};
+use serde_json::{Value, json};
 
 use crate::grant::{Bindings, Source};
 use crate::legible::{listed, shown};
@@ -36,6 +37,61 @@ struct Rules {
     programs: Option<Vec<String>>,
     hosts: Option<Vec<Destination>>,
     private_addresses: bool,
+}
+
+/// The JSON Schema of a policy's file, which is TOML. What it says of texts is for people and editors: the
+/// reader says what is wrong with one.
+pub fn json_schema() -> Value {
+    let texts = |about: &str, example: Value| {
+        json!({
+            "description": format!("{about} A list that is not there refuses nothing; one that is there \
+                refuses whatever it does not have."),
+            "type": "array",
+            "items": {"type": "string"},
+            "examples": [example],
+        })
+    };
+    let one_of = |mut schema: Value, words: Vec<&str>| {
+        schema["items"]["enum"] = json!(words);
+        schema
+    };
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mst policy",
+        "description": "What plugins may be granted at all, mst's own included. `/etc/mst/policy.toml`, \
+            `mst/policy.toml` in the user's directory for configuration, and `mst.policy.toml` beside the \
+            lock and beside the eval are held, each where it is there: what any of them refuses is refused.",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["schema"],
+        "properties": {
+            "schema": {"description": "The format.", "const": SCHEMA},
+            "plugins": texts(
+                "Ids of plugins; a `*` stands for a whole part.",
+                json!(["mst/*/*", "acme/runner/*"]),
+            ),
+            "kinds": one_of(
+                texts("Kinds of plugins.", json!(["dataset", "judge"])),
+                KINDS.iter().map(|kind| kind.as_str()).collect(),
+            ),
+            "capabilities": one_of(
+                texts("What a plugin may ask for.", json!(["workspace", "http", "secret"])),
+                Capability::ALL.iter().map(|capability| capability.as_str()).collect(),
+            ),
+            "programs": texts(
+                "Programs of commands, as they stand in a manifest, and of what prints a secret. Of an `enum` \
+                 all; of an option with an `enum` the one that it is set to; of an option that can be any, the \
+                 option itself. Arguments are not looked at.",
+                json!(["docker", "{option(command)}"]),
+            ),
+            "hosts": texts("Destinations of requests.", json!(["https://*.acme.com"])),
+            "private_addresses": {
+                "description": "Whether a destination may be a loopback or private address.",
+                "type": "boolean",
+                "default": true,
+            },
+        },
+    })
 }
 
 /// Why a text is no policy.
@@ -134,9 +190,56 @@ impl Policy {
         self.files.iter().find_map(|rules| rules.refuses_plugin(id))
     }
 
-    /// The rule that refuses this request; none where none does.
+    /// The rule that refuses this request; none where none does. One whose program an option of the
+    /// user's chooses among several is refused where none of them is admitted: which one it is is
+    /// looked at where the options are known, by [`refuses_choice`](Policy::refuses_choice).
     pub fn refuses(&self, request: &Request) -> Option<String> {
-        self.files.iter().find_map(|rules| rules.refuses(request))
+        let kind = self.files.iter().find_map(|rules| rules.refuses(request));
+        kind.or_else(|| {
+            let (Request::Exec(command) | Request::Workspace(command)) = request else { return None };
+            let refused = |program| self.refuses_program(command, program);
+            match command.programs() {
+                // One that is the user's option and can be any: it is listed as it stands in the manifest.
+                programs if programs.is_empty() => refused(first(command)),
+                programs if command.program_option().is_some() => {
+                    let all = programs.into_iter().map(refused).collect::<Option<Vec<_>>>()?;
+                    all.into_iter().next()
+                }
+                programs => programs.into_iter().find_map(refused),
+            }
+        })
+    }
+
+    /// Of what an option may choose as the request's program: which a rule refuses, each with the rule.
+    /// Nothing where that is no choice of the user's, and where the request is refused as a whole.
+    pub fn refuses_some<'a>(&self, request: &'a Request) -> Vec<(&'a str, String)> {
+        match chooses(request) {
+            Some(command) if self.refuses(request).is_none() => {
+                let programs = command.programs().into_iter();
+                programs
+                    .filter_map(|program| Some((program, self.refuses_program(command, program)?)))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first option by which the user, with these, chose a program that a rule refuses: its name, the
+    /// program and the rule.
+    pub fn refuses_choice<'a>(
+        &self,
+        requests: &'a [Request],
+        options: &'a Value,
+    ) -> Option<(&'a str, &'a str, String)> {
+        requests.iter().filter_map(chooses).find_map(|command| {
+            let option = command.program_option()?;
+            let program = options.get(option)?.as_str()?;
+            Some((option, program, self.refuses_program(command, program)?))
+        })
+    }
+
+    fn refuses_program(&self, command: &CommandTemplate, program: &str) -> Option<String> {
+        self.files.iter().find_map(|rules| rules.refuses_program(command, program))
     }
 
     /// The rule that refuses that a secret comes from here; none where none does. A command that
@@ -161,6 +264,12 @@ impl Policy {
     }
 }
 
+/// The command, where an option of the user's chooses its program among several.
+fn chooses(request: &Request) -> Option<&CommandTemplate> {
+    let (Request::Exec(command) | Request::Workspace(command)) = request else { return None };
+    (command.program_option().is_some() && !command.programs().is_empty()).then_some(command)
+}
+
 fn known(
     fields: &mut Fields,
     key: &'static str,
@@ -181,8 +290,10 @@ fn known(
     }
 }
 
+const KINDS: [Kind; 3] = [Kind::Runner, Kind::Dataset, Kind::Judge];
+
 fn is_kind(text: &str) -> bool {
-    [Kind::Runner, Kind::Dataset, Kind::Judge].iter().any(|kind| kind.as_str() == text)
+    KINDS.iter().any(|kind| kind.as_str() == text)
 }
 
 fn is_id_pattern(text: &str) -> bool {
@@ -231,7 +342,6 @@ impl Rules {
             return Some(self.refused(&format!("`{capability}`"), "capabilities", capabilities));
         }
         match request {
-            Request::Exec(command) | Request::Workspace(command) => self.refuses_program(command),
             Request::Http(http) => {
                 if let Some(hosts) = &self.hosts
                     && !hosts.iter().any(|host| host.covers(&http.to))
@@ -246,7 +356,7 @@ impl Rules {
                     )
                 })
             }
-            Request::Dir(_) | Request::Secret(_) | Request::Env(_) => None,
+            _ => None,
         }
     }
 
@@ -260,19 +370,19 @@ impl Rules {
         })
     }
 
-    fn refuses_program(&self, command: &CommandTemplate) -> Option<String> {
+    /// Whether a command may start this program. One that lists the option itself admits all of it.
+    fn refuses_program(&self, command: &CommandTemplate, program: &str) -> Option<String> {
         let programs = self.programs.as_ref()?;
         let has = |program: &str| programs.iter().any(|known| known == program);
-        let template = &command.template;
-        // A program that is the user's option can be any: it is listed as it stands in the manifest.
-        let own = template.elements().first().map_or("", |element| element.source.as_str());
-        let wanted = match template.programs() {
-            wanted if wanted.is_empty() => vec![own],
-            wanted => wanted,
-        };
-        let foreign = wanted.into_iter().find(|program| !has(program))?;
-        Some(self.refused(&format!("program `{}`", shown(foreign, 120)), "programs", programs))
+        let by_option = command.program_option().is_some() && has(first(command));
+        (!by_option && !has(program))
+            .then(|| self.refused(&format!("program `{}`", shown(program, 120)), "programs", programs))
     }
+}
+
+/// The program as it stands in the manifest.
+fn first(command: &CommandTemplate) -> &str {
+    command.template.elements().first().map_or("", |element| element.source.as_str())
 }
 
 #[cfg(test)]
@@ -361,6 +471,45 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_the_user_chooses_is_held_to_the_list_when_it_is_chosen() {
+        let manifest = Manifest::from_toml(
+            "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+             [options]\ntype='object'\n[options.properties.engine]\ntype='string'\n\
+             enum=['docker', 'podman']\ndefault='docker'\n\
+             [[exec]]\nid='run'\nargv=['{option(engine)}', 'run']\ntimeout='1s'",
+        )
+        .expect("valid");
+        let requests = manifest.requests();
+        let of = |texts: &[&str]| {
+            let policy = policy(texts);
+            let chosen = |word: &str| {
+                let options = serde_json::json!({"engine": word});
+                policy.refuses_choice(&requests, &options).is_some()
+            };
+            let some = policy.refuses_some(&requests[0]);
+            let some = some.into_iter().map(|(program, _)| program).collect::<Vec<_>>().join(" ");
+            (policy.refuses(&requests[0]).is_some(), some, chosen("docker"), chosen("podman"))
+        };
+        let with =
+            |whole: bool, some: &str, docker: bool, podman: bool| (whole, some.to_owned(), docker, podman);
+        assert_eq!(of(&[]), with(false, "", false, false));
+        assert_eq!(of(&["programs = ['docker']"]), with(false, "podman", false, true));
+        assert_eq!(of(&["programs = ['podman']"]), with(false, "docker", true, false));
+        assert_eq!(of(&["programs = ['ssh']"]), with(true, "", true, true));
+        assert_eq!(of(&["programs = ['docker', 'podman']"]), with(false, "", false, false));
+        assert_eq!(of(&["programs = ['{option(engine)}']"]), with(false, "", false, false));
+        // Each file admits one, and together they admit none.
+        assert_eq!(of(&["programs = ['docker']", "programs = ['podman']"]), with(true, "", true, true));
+        let policy = policy(&["programs = ['docker']"]);
+        let options = serde_json::json!({"engine": "podman"});
+        let (option, program, rule) = policy.refuses_choice(&requests, &options).expect("refused");
+        assert_eq!((option, program), ("engine", "podman"));
+        assert_eq!(rule, "the policy `p0.toml` admits no program `podman`: `programs` has `docker`");
+        // What is no choice is not looked at here: it was refused as it stands.
+        assert!(policy.refuses_choice(&requests, &serde_json::json!({})).is_none());
+    }
+
+    #[test]
     fn a_secrets_program_is_held_to_the_list_too() {
         let source = |text: &str| text.parse::<Source>().expect("a source");
         let with = policy(&["programs = ['pass']"]);
@@ -392,6 +541,31 @@ mod tests {
             assert!(refused.starts_with("exec:create: ") && refused.contains("`docker`"), "{refused}");
             assert_eq!(refused.lines().count(), 1, "{refused}");
         }
+    }
+
+    #[test]
+    fn the_schema_has_what_is_read() {
+        let schema = json_schema();
+        mst_model::schema::check_schema(&schema).expect("a schema");
+        let properties = schema["properties"].as_object().expect("an object");
+        let mut whole = json!({"schema": SCHEMA});
+        for (name, property) in properties {
+            if let Some(example) = property["examples"].get(0).or_else(|| property.get("default")) {
+                whole[name] = example.clone();
+            }
+        }
+        assert_eq!(whole.as_object().map(serde_json::Map::len), Some(properties.len()));
+        assert_eq!(mst_model::schema::check(&schema, &whole).expect("a schema"), []);
+        let table: toml::Table = serde_json::from_value(whole).expect("TOML");
+        let mut policy = Policy::default();
+        policy.add("p", &table.to_string()).expect("a policy");
+        // Each of them is known: nothing stands in its place by itself.
+        let Rules { file: _, plugins, kinds, capabilities, programs, hosts, private_addresses } =
+            policy.files.remove(0);
+        for list in [plugins, kinds, capabilities, programs] {
+            assert!(list.is_some_and(|list| !list.is_empty()));
+        }
+        assert!(hosts.is_some_and(|hosts| !hosts.is_empty()) && private_addresses);
     }
 
     #[test]

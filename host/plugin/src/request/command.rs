@@ -6,7 +6,7 @@ use mst_model::Span;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::template::Template;
+use crate::template::{SlotType, Template};
 
 /// A command that a plugin may have run, with its bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,40 @@ pub enum Stdin {
 }
 
 impl CommandTemplate {
+    /// The programs that it may start: the template's own, or those among which an option of the user's
+    /// chooses, the default first; none where that may be any.
+    pub fn programs(&self) -> Vec<&str> {
+        let programs = self.template.programs();
+        if !programs.is_empty() {
+            return programs;
+        }
+        self.choice().unwrap_or_default()
+    }
+
+    /// The option of the user's that says the program, where one does.
+    pub fn program_option(&self) -> Option<&str> {
+        let first = self.template.elements().first()?.whole()?;
+        match &first.kind {
+            SlotType::Option(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// All that the option that says the program may be, where its schema lists it. What it is where
+    /// nobody sets it is no part of that list by itself.
+    fn choice(&self) -> Option<Vec<&str>> {
+        let option = self.program_option()?;
+        let listed = self.options.get(option)?.get("enum")?.as_array()?;
+        let mut words: Vec<&str> = Vec::new();
+        for word in self.defaults.get(option).into_iter().chain(listed) {
+            let word = word.as_str()?;
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        Some(words)
+    }
+
     /// As `env` stands in a manifest: names, and then the variables with secrets.
     pub fn env_lines(&self) -> Vec<String> {
         let secrets = self.secrets.iter();
@@ -153,6 +187,41 @@ impl Serialize for CommandTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_an_option_says_is_one_of_those_that_its_schema_lists() {
+        let with = |argv: &str, option: Value, default: Option<Value>| CommandTemplate {
+            id: "c".into(),
+            template: Template::parse(&[argv], crate::template::Place::Exec).expect(argv),
+            timeout: "1s".parse().expect("a span"),
+            stdin: Stdin::None,
+            max_output_bytes: 0,
+            env: Vec::new(),
+            secrets: Vec::new(),
+            defaults: default.into_iter().map(|default| ("engine".to_owned(), default)).collect(),
+            options: [("engine".to_owned(), option)].into(),
+        };
+        let two = || json!({"enum": ["docker", "podman"]});
+        let of = |argv: &str, option: Value, default: Option<Value>| {
+            let command = with(argv, option, default);
+            let programs = command.programs().into_iter().map(str::to_owned).collect::<Vec<_>>();
+            (command.program_option().map(str::to_owned), programs.join(" "))
+        };
+        let engine = || Some("engine".to_owned());
+        assert_eq!(of("{option(engine)}", two(), None), (engine(), "docker podman".into()));
+        assert_eq!(of("{option(engine)}", two(), Some(json!("podman"))), (engine(), "podman docker".into()));
+        // Nothing holds a default to the list.
+        assert_eq!(of("{option(engine)}", two(), Some(json!("sh"))), (engine(), "sh docker podman".into()));
+        for (option, default) in [
+            (json!({"type": "string"}), Some(json!("docker"))),
+            (json!({"enum": ["docker", ["sh", "-c", "x"]]}), None),
+            (two(), Some(json!(["sh", "-c"]))),
+        ] {
+            assert_eq!(of("{x:option(engine)}", option, default), (engine(), String::new()));
+        }
+        assert_eq!(of("{x:enum(a|b)}", two(), None), (None, "a b".into()));
+        assert_eq!(of("ssh", two(), None), (None, "ssh".into()));
+    }
 
     #[test]
     fn a_schema_that_admits_less_is_narrower_and_any_other_is_not() {
