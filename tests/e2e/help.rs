@@ -20,7 +20,7 @@ fn help(space: &Space, command: &[&str], text: &mut String) {
 fn the_whole_of_help() {
     let mut text = String::new();
     help(&Space::new(), &[], &mut text);
-    insta::assert_snapshot!(text, @r"
+    insta::assert_snapshot!(text, @"
     $ mst --help
     Evals of LLM agents whose runners, datasets and judges are WebAssembly components
 
@@ -295,7 +295,8 @@ fn the_whole_of_help() {
           --lock <FILE>    The lock [default: mst.lock]
           --json           Print it as JSON
           --markdown       Print it as Markdown, for a pull request
-          --policy <FILE>  Say what this policy would refuse, in place of those that bind here
+          --policy <FILE>  Say what this policy would refuse, in place of those that bind here; `mst
+                           schema policy` says how one is written
       -h, --help           Print help
 
     $ mst plugin add --help
@@ -382,7 +383,8 @@ fn the_whole_of_help() {
               Of what
 
               Possible values:
-              - eval: An eval's file
+              - eval:   An eval's file
+              - policy: A policy's file: what plugins may be granted at all
 
     Options:
       -h, --help

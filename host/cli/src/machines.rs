@@ -20,12 +20,12 @@ use crate::error::Failure;
 
 /// How long each call to a runner may take. Making a machine is also bound by the eval's
 /// deadline for machines.
-const CREATE: Duration = Duration::from_secs(600);
-const COPY: Duration = Duration::from_secs(600);
-const DESTROY: Duration = Duration::from_secs(120);
+pub(crate) const CREATE: Duration = Duration::from_secs(600);
+pub(crate) const COPY: Duration = Duration::from_secs(600);
+pub(crate) const DESTROY: Duration = Duration::from_secs(120);
 /// A whole shard; its trials have deadlines of their own.
-const SHARD: Duration = Duration::from_secs(7 * 24 * 3600);
-const CALL: Duration = Duration::from_secs(30);
+pub(crate) const SHARD: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const CALL: Duration = Duration::from_secs(30);
 
 /// A runner that is a component.
 pub(crate) struct ComponentMachines(pub(crate) Arc<RunnerPlugin>);

@@ -2,18 +2,17 @@
 //!
 //! For: making, finding and removing containers by the CLI of docker or podman; the way into them
 //! is the SDK's [`ContainerCli`]. Not for: choosing what stands in a command line. All but the
-//! engine and the user are put there by the host, from the user's own options, so that a
-//! container is open to what its user named and to nothing else.
+//! user are put there by the host, the engine's program too, from the user's own options, so that
+//! a container is open to what its user named and to nothing else.
 
 mod options;
 
 use mst_sdk::log;
 use mst_sdk::runner::channel::ContainerCli;
-use mst_sdk::runner::process::{self, Command};
+use mst_sdk::runner::process;
 use mst_sdk::runner::{Error, Machine, MachineRunner, Output, Request, lines};
 use serde_json::Value;
 
-use options::Engine;
 pub use options::Options;
 
 /// The host's directory in a container. No mount may lie on it: an engine copies past mounts.
@@ -28,28 +27,23 @@ impl MachineRunner for Docker {
     type Options = Options;
 
     fn create_machine(request: &Request, options: Options) -> Result<Machine, Error> {
-        let engine = Cli(options.engine);
-        let user = options.user.clone().or(engine.image_user(&options.image)?);
-        engine.done("create", "start the container")?;
-        let container = engine.done("container", "look at the container")?;
+        let user = options.user.clone().or(image_user(&options.image)?);
+        done("create", "start the container")?;
+        let container = done("container", "look at the container")?;
         let text = container.stdout_text();
         let Some((id, image)) = text.trim().split_once(' ') else {
             return Err(Error::failed(format!("the engine describes the container as `{}`", text.trim())));
         };
-        let machine = Machine::new(request, ROOT)
-            .slot("engine", engine.0.as_str())
-            .with("id", id)
-            .image(options.image, digest(image));
+        let machine = Machine::new(request, ROOT).with("id", id).image(options.image, digest(image));
         match user {
-            Some(user) => engine.run_as(machine, &user),
+            Some(user) => run_as(machine, &user),
             None => Ok(machine),
         }
     }
 
-    fn destroy_machine(name: &str, _: Option<Value>, options: Options) -> Result<(), Error> {
-        let engine = Cli(options.engine);
+    fn destroy_machine(name: &str, _: Option<Value>, _: Options) -> Result<(), Error> {
         let doing = format!("remove container `{name}`");
-        let found = engine.template("label").run()?;
+        let found = process::template("label").run()?;
         if is_gone(&found) {
             return Ok(());
         }
@@ -64,15 +58,15 @@ impl MachineRunner for Docker {
             }
             false => return Err(process::explain(&found, &doing)),
         }
-        let output = engine.template("destroy").run()?;
+        let output = process::template("destroy").run()?;
         match output.success() || is_gone(&output) {
             true => Ok(()),
             false => Err(process::explain(&output, &doing)),
         }
     }
 
-    fn list_machines(run: &str, options: Options) -> Result<Vec<String>, Error> {
-        lines(&Cli(options.engine).done("list", &format!("list the containers of run `{run}`"))?)
+    fn list_machines(run: &str, _: Options) -> Result<Vec<String>, Error> {
+        lines(&done("list", &format!("list the containers of run `{run}`"))?)
     }
 }
 
@@ -86,50 +80,40 @@ fn is_gone(output: &Output) -> bool {
     words.iter().any(|words| stderr.contains(words))
 }
 
-/// The engine's program.
-struct Cli(Engine);
+fn done(id: &str, doing: &str) -> Result<Output, Error> {
+    process::template(id).done(doing)
+}
 
-impl Cli {
-    fn template(&self, id: &str) -> Command<'static> {
-        process::template(id).slot("engine", self.0.as_str())
-    }
-
-    fn done(&self, id: &str, doing: &str) -> Result<Output, Error> {
-        self.template(id).done(doing)
-    }
-
-    /// Whom the image runs as, where that is somebody else than root. Pulls it where it is not
-    /// here.
-    fn image_user(&self, image: &str) -> Result<Option<String>, Error> {
-        let look = || self.done("image", &format!("find the image `{image}`"));
-        let found = match look() {
-            Err(Error::NotFound(_)) => {
-                log::progress(format!("pulling the image `{image}`"), None);
-                self.done("pull", &format!("pull the image `{image}`"))?;
-                look()?
-            }
-            other => other?,
-        };
-        Ok(Some(found.stdout_text().trim().to_owned()).filter(|user| !user.is_empty()))
-    }
-
-    /// Has the machine's commands run as `user`, and gives them its directories.
-    fn run_as(&self, machine: Machine, user: &str) -> Result<Machine, Error> {
-        let id = |which: &str| {
-            let command = self.template("id").slot("user", user).slot("which", which);
-            let output = command.done(&format!("find the user `{user}` in the image"))?;
-            let number = output.stdout_text().trim().parse::<u32>();
-            number.map_err(|_| Error::failed(format!("`id {which}` in the image told no number")))
-        };
-        let (uid, gid) = (id("-u")?, id("-g")?);
-        if uid == 0 {
-            return Ok(machine);
+/// Whom the image runs as, where that is somebody else than root. Pulls it where it is not here.
+fn image_user(image: &str) -> Result<Option<String>, Error> {
+    let look = || done("image", &format!("find the image `{image}`"));
+    let found = match look() {
+        Err(Error::NotFound(_)) => {
+            log::progress(format!("pulling the image `{image}`"), None);
+            done("pull", &format!("pull the image `{image}`"))?;
+            look()?
         }
-        let machine = ContainerCli::run_as(machine, user, &format!("{uid}:{gid}"));
-        ContainerCli::make_dir(&machine, ROOT)?;
-        ContainerCli::own(&machine, TOKENS)?;
-        Ok(machine)
+        other => other?,
+    };
+    Ok(Some(found.stdout_text().trim().to_owned()).filter(|user| !user.is_empty()))
+}
+
+/// Has the machine's commands run as `user`, and gives them its directories.
+fn run_as(machine: Machine, user: &str) -> Result<Machine, Error> {
+    let id = |which: &str| {
+        let command = process::template("id").slot("user", user).slot("which", which);
+        let output = command.done(&format!("find the user `{user}` in the image"))?;
+        let number = output.stdout_text().trim().parse::<u32>();
+        number.map_err(|_| Error::failed(format!("`id {which}` in the image told no number")))
+    };
+    let (uid, gid) = (id("-u")?, id("-g")?);
+    if uid == 0 {
+        return Ok(machine);
     }
+    let machine = ContainerCli::run_as(machine, user, &format!("{uid}:{gid}"));
+    ContainerCli::make_dir(&machine, ROOT)?;
+    ContainerCli::own(&machine, TOKENS)?;
+    Ok(machine)
 }
 
 /// An image's id in one form: docker writes `sha256:` before it, podman doesn't.

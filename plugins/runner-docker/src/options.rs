@@ -9,9 +9,9 @@ use serde_json::Value;
 #[serde(deny_unknown_fields)]
 pub struct Options {
     pub(crate) image: String,
-    #[serde(default)]
-    pub(crate) engine: Engine,
     pub(crate) user: Option<String>,
+    #[serde(rename = "engine")]
+    _engine: Option<Value>,
     #[serde(rename = "memory")]
     _memory: Option<Value>,
     #[serde(rename = "cpus")]
@@ -20,22 +20,4 @@ pub struct Options {
     _network: Option<Value>,
     #[serde(rename = "platform")]
     _platform: Option<Value>,
-}
-
-/// The program that makes containers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Engine {
-    #[default]
-    Docker,
-    Podman,
-}
-
-impl Engine {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
-    }
 }

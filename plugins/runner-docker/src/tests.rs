@@ -19,13 +19,13 @@ fn an_image_that_is_here_and_runs_as_root() {
         .answer("create", ended(0, "bf43\n", ""))
         .answer("container", ended(0, "bf43 sha256:49\n", ""));
     let machine = create(&script, json!({"image": "a:1", "memory": "2g", "cpus": 2})).expect("made");
-    assert_eq!(machine.handle, json!({"slots": {"engine": "docker"}, "id": "bf43"}));
+    assert_eq!(machine.handle, json!({"id": "bf43"}));
     assert_eq!((machine.name.as_str(), machine.root.as_str()), ("mst-r-0", ROOT));
     assert_eq!(
         machine.image.map(|image| (image.reference, image.digest)),
         Some(("a:1".into(), "sha256:49".into()))
     );
-    assert_eq!(script.ran(), ["image engine=docker", "create engine=docker", "container engine=docker"]);
+    assert_eq!(script.ran(), ["image", "create", "container"]);
 }
 
 #[test]
@@ -42,19 +42,16 @@ fn an_image_that_is_not_here_and_runs_as_somebody() {
         .answer("own", ended(0, "", ""))
         .answer("own", ended(0, "", ""));
     let machine = create(&script, json!({"image": "a:1", "engine": "podman"})).expect("made");
-    assert_eq!(
-        machine.handle,
-        json!({"slots": {"engine": "podman"}, "id": "bf43", "user": "agent", "owner": "1000:100"})
-    );
+    assert_eq!(machine.handle, json!({"id": "bf43", "user": "agent", "owner": "1000:100"}));
     assert_eq!(machine.image.map(|image| image.digest), Some("sha256:49".into()));
     assert_eq!(
         script.ran()[5..],
         [
-            "id engine=podman user=agent which=-u",
-            "id engine=podman user=agent which=-g",
-            "make-dir engine=podman target=/var/lib/mst",
-            "own engine=podman owner=1000:100 target=/var/lib/mst",
-            "own engine=podman owner=1000:100 target=/run/mst"
+            "id user=agent which=-u",
+            "id user=agent which=-g",
+            "make-dir target=/var/lib/mst",
+            "own owner=1000:100 target=/var/lib/mst",
+            "own owner=1000:100 target=/run/mst"
         ]
     );
 }
@@ -69,7 +66,7 @@ fn the_users_word_goes_before_the_images_and_root_is_root() {
         .answer("id", ended(0, "0\n", ""));
     let machine = create(&script, json!({"image": "a:1", "user": "root"})).expect("made");
     assert_eq!((machine.text("user"), machine.text("owner")), (None, None));
-    assert_eq!(script.ran()[3], "id engine=docker user=root which=-u");
+    assert_eq!(script.ran()[3], "id user=root which=-u");
 }
 
 #[test]
@@ -102,7 +99,7 @@ fn what_is_not_ours_stays() {
         let options = serde_json::from_value(json!({"image": "a:1"})).expect("options");
         let error = script.run(|| Docker::destroy_machine("m", None, options)).expect_err("it is not ours");
         assert!(error.to_string().contains("it has not the label `mst.machine=m`"), "{error}");
-        assert_eq!(script.ran(), ["label engine=docker"], "nothing is removed");
+        assert_eq!(script.ran(), ["label"], "nothing is removed");
     }
     let daemon = "Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?";
     let script = Script::new().answer("label", ended(1, "", daemon));
@@ -126,7 +123,7 @@ fn removed_is_removed() {
     for gone in ["Error response from daemon: No such container: m\n", "Error: no such container m\n"] {
         let script = Script::new().answer("label", ended(1, "", gone));
         script.run(|| Docker::destroy_machine("m", None, options())).expect("it is gone");
-        assert_eq!(script.ran(), ["label engine=docker"]);
+        assert_eq!(script.ran(), ["label"]);
     }
     let script = Script::new().answer("list", ended(0, "mst-r-0\nmst-r-1\n", ""));
     let names = script.run(|| Docker::list_machines("r", options())).expect("listed");

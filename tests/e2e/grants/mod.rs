@@ -71,7 +71,7 @@ fn without_a_terminal_nobody_is_asked_and_nothing_is_granted() {
 #[test]
 fn added_granted_revoked_and_taken_out() {
     let space = space(asking());
-    insta::assert_snapshot!(mst(&space, "plugin add check.wasm --grant workspace:check").exits(0), @r"
+    insta::assert_snapshot!(mst(&space, "plugin add check.wasm --grant workspace:check").exits(0), @"
     exit 0
     -- stdout
     acme/judge/check 1.0.0 in mst.lock
@@ -80,6 +80,24 @@ fn added_granted_revoked_and_taken_out() {
       not granted  http:https://*.acme.com
       not granted  secret:api-key
       not granted  env:ACME_REGION
+    -- stderr
+    acme/judge/check 1.0.0
+      standing  a stranger's, in your lock: granted 1 of 5 requests
+
+    In short
+      This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
+      sends requests to 1 destination; has mst put in 1 secret, which it never sees;
+      reads 1 variable of your environment.
+      Network: requests of its own to 1 destination. mst keeps no command from the
+      network.
+      ! runs beside what the evaluated client wrote, as you: workspace:check
+      ! may send what it sees to: http:https://*.acme.com
+      ! among these every host below a name: http:https://*.acme.com
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+    `mst plugin inspect check.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);
     insta::assert_snapshot!(mst(&space, "plugin list").exits(0), @r"
@@ -461,6 +479,25 @@ fn what_is_bound_is_told() {
       not granted  http:https://*.acme.com
       granted      secret:api-key from command:curl https://evil.example
       not granted  env:ACME_REGION
+    -- stderr
+    acme/judge/check 1.0.0
+      standing  a stranger's, in your lock: granted 1 of 5 requests
+
+    In short
+      This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
+      sends requests to 1 destination; has mst put in 1 secret, which it never sees;
+      reads 1 variable of your environment.
+      Network: requests of its own to 1 destination. mst keeps no command from the
+      network.
+      ! has mst run a program, as you, to get a secret: secret:api-key
+      ! runs beside what the evaluated client wrote, as you: workspace:check
+      ! may send what it sees to: http:https://*.acme.com
+      ! among these every host below a name: http:https://*.acme.com
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+    `mst plugin inspect check.wasm` shows all of it
     ");
     let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
     assert!(page.contains("  ! has mst run a program, as you, to get a secret: secret:api-key\n"), "{page}");

@@ -35,6 +35,23 @@ fn a_policy_says_what_may_be_granted_at_all() {
     -- stderr
     secret:api-key: not granted: the policy `mst.policy.toml` admits no `secret`: `capabilities` has `workspace`, `http`, `dir`
     env:ACME_REGION: not granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
+    acme/judge/check 1.0.0
+      standing  a stranger's, in your lock: granted 3 of 5 requests
+
+    In short
+      This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
+      sends requests to 1 destination; has mst put in 1 secret, which it never sees;
+      reads 1 variable of your environment.
+      Network: requests of its own to 1 destination. mst keeps no command from the
+      network.
+      ! runs beside what the evaluated client wrote, as you: workspace:check
+      ! may send what it sees to: http:https://*.acme.com
+      ! among these every host below a name: http:https://*.acme.com
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+    `mst plugin inspect check.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);
     // What was granted before it was refused.
@@ -91,7 +108,7 @@ fn a_policy_binds_mst_s_own_plugins() {
       - `workspace:check`: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` has `ssh`
     hint: whoever keeps the policy can change it
     ");
-    space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
+    space.write("strict.toml", "schema = \"mst.policy/v1\"\nprograms = [\"kubectl\"]\n");
     let page = mst(&space, "plugin inspect mst/runner/docker --policy strict.toml").exits(0).stdout;
     assert!(
         page.contains("      x the policy `strict.toml` admits no program `docker`: `programs` has\n"),
@@ -135,10 +152,88 @@ fn a_lock_elsewhere_leads_past_no_policy() {
 fn a_list_says_what_a_policy_refuses_of_what_is_granted() {
     let space = space(json!({}));
     mst(&space, "plugin add check.wasm --grant all").exits(0);
-    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"podman\"]\n");
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"kubectl\"]\n");
     let list = mst(&space, "plugin list").exits(0).stdout;
     let line = |id: &str| list.lines().find(|line| line.starts_with(id)).expect("listed").to_owned();
     assert!(line("mst/runner/docker").contains("13 of 13 granted, 13 of them refused by a policy"), "{list}");
     assert!(line("acme/judge/check").contains("1 of 1 granted, 1 of them refused by a policy"), "{list}");
     assert!(!line("mst/judge/text").contains("refused"), "{list}");
+}
+
+#[test]
+fn a_program_that_an_option_says_is_held_to_the_policy_when_it_is_set() {
+    let space = Space::new();
+    Eval::new().write(&space);
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"docker\"]\n");
+    let page = mst(&space, "plugin inspect mst/runner/docker").exits(0).stdout;
+    let head = page.split_once("\n\n").expect("a head").0;
+    insta::assert_snapshot!(head.split_once("  policy").expect("held").1, @"
+      mst.policy.toml refuses nothing of it but what follows
+    x `podman` as your option `engine`: the policy `mst.policy.toml` admits no
+      program `podman`: `programs` has `docker`
+    ");
+    let json = mst(&space, "plugin inspect mst/runner/docker --json").exits(0).json();
+    assert_eq!(json["refused_choices"].as_array().map(Vec::len), Some(1));
+    assert!(json["requests"].as_array().expect("a list").iter().all(|line| line["refused"].is_null()));
+    let list = mst(&space, "plugin list").exits(0).stdout;
+    assert!(list.contains("13 of 13 granted  mst's own"), "{list}");
+    let run = "run eval.yaml --runner mst/runner/docker --runner-option image=none.invalid/x:1";
+    insta::assert_snapshot!(mst(&space, &format!("{run} --runner-option engine=podman")).exits(105), @"
+    exit 105
+    -- stderr
+    error: `mst/runner/docker` can't run `podman`, which its option `engine` says: the policy `mst.policy.toml` admits no program `podman`: `programs` has `docker`
+    hint: set the option to a program that is admitted; whoever keeps the policy can change it
+    ");
+    assert!(!space.path("runs").exists(), "nothing was begun");
+    // The one that is admitted, and that is the option's where nobody sets it, goes on to the engine.
+    let mut admitted = space.command(run.split(' '));
+    admitted.env("PATH", space.path("bin"));
+    let said = space.finish(admitted).stderr;
+    assert!(said.contains("docker") && !said.contains("policy"), "{said}");
+}
+
+#[test]
+fn a_summary_says_what_a_policy_takes_of_what_was_granted() {
+    let space = space(asking());
+    mst(&space, "plugin add check.wasm --grant all --bind dir:rules=. --bind secret:api-key=env:KEY")
+        .exits(0);
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = []\nplugins = [\"mst/*/*\"]\n");
+    insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check dir:rules").exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      x refused all the same: the policy `mst.policy.toml` admits no plugin `acme/judge/check`: `plugins` has `mst/*/*`
+      granted      workspace:check
+        x refused all the same: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` is empty
+      not granted  dir:rules is .
+      granted      http:https://*.acme.com
+      granted      secret:api-key from env:KEY
+      granted      env:ACME_REGION
+    ");
+    insta::assert_snapshot!(mst(&space, "plugin grant acme/judge/check dir:rules").exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      x refused all the same: the policy `mst.policy.toml` admits no plugin `acme/judge/check`: `plugins` has `mst/*/*`
+      granted      workspace:check
+        x refused all the same: the policy `mst.policy.toml` admits no program `{command:option(command)}`: `programs` is empty
+      granted      dir:rules is .
+      granted      http:https://*.acme.com
+      granted      secret:api-key from env:KEY
+      granted      env:ACME_REGION
+    ");
+    // What takes something back asks no policy's leave, and needs none that can be read.
+    space.write("mst.policy.toml", "schema = 1");
+    insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check dir:rules").exits(0), @"
+    exit 0
+    -- stdout
+    acme/judge/check 1.0.0 in mst.lock
+      granted      workspace:check
+      not granted  dir:rules is .
+      granted      http:https://*.acme.com
+      granted      secret:api-key from env:KEY
+      granted      env:ACME_REGION
+    -- stderr
+    can't read the policy `mst.policy.toml`: `schema` must be text, and is a number
+    ");
 }

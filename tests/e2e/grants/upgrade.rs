@@ -98,6 +98,25 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
       ! a wildcard: every host below `acme.com`, whoever runs it, now and later
     + env:HOME
       ! the plugin reads its value
+    -- stderr
+    acme/judge/check 2.0.0
+      standing  a stranger's, in your lock: granted 2 of 3 requests
+
+    In short
+      This judge has 1 command run in trials' workspaces, as you; sends requests to
+      1 destination; reads 1 variable of your environment.
+      It asks for no directory and no secret; its commands have what you have
+      without asking.
+      Network: requests of its own to 1 destination. mst keeps no command from the
+      network.
+      ! runs beside what the evaluated client wrote, as you: workspace:check
+      ! may send what it sees to: http:https://*.acme.com
+      ! among these every host below a name: http:https://*.acme.com
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
+      Marks (!) know programs and flags by their names, and not all of them: a
+      command without a mark is not a safe one. Read its line.
+    `mst plugin inspect wide.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);
 }

@@ -18,7 +18,9 @@ fn the_page_of_the_dataset_jsonl() {
     mst/dataset/jsonl 0.1.0
       world     dataset, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes that away
+      standing  mst's own: granted all that it asks for, and only a policy takes
+                that away
+      calls     30s each; 256 MiB of memory and 10,000 acts outside of itself a call
 
     It says of itself
       about     "Cases from a file of JSON objects: one a line (JSONL) or one array,
@@ -27,6 +29,10 @@ fn the_page_of_the_dataset_jsonl() {
 
     In short
       This dataset sees 1 directory.
+      It asks for no command, no request over the network, no secret and no
+      variable.
+      Network: none.
+      ! It decides what is asked, and which answers are expected.
 
     Asks for
       dir:data
@@ -34,7 +40,8 @@ fn the_page_of_the_dataset_jsonl() {
           ! reads the path in your option `path`
 
     Options
-      fields: object, `{}` where you set none
+      fields: object, with more in its schema (`--json`), `{}` where you set none
+          ! the plugin reads it, and mst does not hold it to it
           "Which field of an object is which part of a case. A name is a member of
           the object, or, where it begins with `/`, a JSON Pointer (RFC 6901) into
           it. What is named must be there in every case, but for metadata and
@@ -42,6 +49,7 @@ fn the_page_of_the_dataset_jsonl() {
           name, where there is one. null stands for none, though there be a field of
           that name."
       format: string, one of `auto`, `jsonl`, `json`, `auto` where you set none
+          ! the plugin reads it, and mst does not hold it to it
           "`jsonl`: one object a line, blank lines are skipped. `json`: one array of
           objects. `auto`: an array where the first character that is no blank is
           `[`."
@@ -52,13 +60,10 @@ fn the_page_of_the_dataset_jsonl() {
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/types@0.1.0
       for its language's own library, which finds no file, no variable and no
-          network that is not granted above: wasi:io/error@0.2.6,
-          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
-          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
-          wasi:cli/terminal-input@0.2.6, wasi:cli/terminal-output@0.2.6,
-          wasi:cli/terminal-stdin@0.2.6, wasi:cli/terminal-stdout@0.2.6,
-          wasi:cli/terminal-stderr@0.2.6, wasi:clocks/wall-clock@0.2.6,
-          wasi:filesystem/types@0.2.6, wasi:filesystem/preopens@0.2.6
+          network that is not granted above: wasi:io@0.2.6 error, streams;
+          wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr, terminal-input,
+          terminal-output, terminal-stdin, terminal-stdout, terminal-stderr;
+          wasi:clocks@0.2.6 wall-clock; wasi:filesystem@0.2.6 types, preopens
 
     Exports: what mst calls
       mst:plugin/cases@0.1.0: cursor.next, open
@@ -71,7 +76,10 @@ fn the_page_of_the_judge_text() {
     mst/judge/text 0.1.0
       world     judge, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes that away
+      standing  mst's own: granted all that it asks for, and only a policy takes
+                that away
+      calls     one a trial, in the eval's time for it (3m where it says none); 256
+                MiB of memory and 10,000 acts outside of itself a call
 
     It says of itself
       about     "Compares the client's report, or a file that it left, with what the
@@ -80,9 +88,14 @@ fn the_page_of_the_judge_text() {
       license   "Apache-2.0"
 
     In short
-      Asks for nothing: no command, no directory, no network.
+      Asks for nothing: no command, no directory, no network, no secret, no
+      variable.
+      Network: none.
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
 
     Options
+      Each: the plugin reads it, and mst does not hold it to it
       against: string, matching `^(report|files/.+)$`, `report` where you set none
           "What is compared: `report`, or `files/` and the path of a file in the
           workspace, as `files/out/answer.txt`. A report or file that is not there
@@ -102,14 +115,14 @@ fn the_page_of_the_judge_text() {
           stands in it. `regex`: the pattern matches somewhere in it. `json-equal`:
           it is JSON, and structurally the expected value; the order of an object's
           members does not matter. `number`: it is the expected number."
-      pattern: string
+      pattern: string, not empty
           "For `regex`: the pattern, in the syntax of Rust's regex-lite; without it
           the expected value is the pattern. It may match anywhere: write `^…$` for
           the whole."
-      relative_tolerance: number, `0` where you set none
+      relative_tolerance: number, at least 0, `0` where you set none
           "The same as a share of the expected number, as 0.01 for 1 %. The wider of
           the two tolerances counts."
-      tolerance: number, `0` where you set none
+      tolerance: number, at least 0, `0` where you set none
           "For `number` and the numbers in `json-equal`: the difference that is
           still the same."
       trim: boolean, `true` where you set none
@@ -122,11 +135,10 @@ fn the_page_of_the_judge_text() {
       mst:plugin/types@0.1.0
       mst:plugin/evidence@0.1.0: trial.eval-case, trial.entries, trial.read
       for its language's own library, which finds no file, no variable and no
-          network that is not granted above: wasi:io/error@0.2.6,
-          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
-          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
-          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
-          wasi:filesystem/preopens@0.2.6, wasi:random/insecure-seed@0.2.6
+          network that is not granted above: wasi:io@0.2.6 error, streams;
+          wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6
+          wall-clock; wasi:filesystem@0.2.6 types, preopens; wasi:random@0.2.6
+          insecure-seed
 
     Exports: what mst calls
       mst:plugin/grading@0.1.0: judge
@@ -139,7 +151,10 @@ fn the_page_of_the_judge_command() {
     mst/judge/command 0.1.0
       world     judge, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes that away
+      standing  mst's own: granted all that it asks for, and only a policy takes
+                that away
+      calls     one a trial, in the eval's time for it (3m where it says none); 256
+                MiB of memory and 10,000 acts outside of itself a call
 
     It says of itself
       about     "Runs a command of yours in the trial's workspace, and passes or
@@ -148,17 +163,26 @@ fn the_page_of_the_judge_command() {
 
     In short
       This judge has 1 command run in trials' workspaces, as you.
+      It asks for no directory, no request of its own over the network, no secret
+      and no variable; its commands have what you have without asking.
+      Network: no request of its own. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
-      Each runs as you, on the machine that grades, in a copy of the files that the
-      client left of a trial (one try at one case): a copy keeps the trial as it
-      was, and confines nothing. It has no variable and no secret of yours, and a
-      HOME of its own.
+      Each runs as you, on this machine, in a copy of the files that the client left
+      of a trial (one try at one case): a copy keeps the trial as it was, and
+      confines nothing. It gets no variable and no secret of yours, and a HOME of
+      its own; files of yours it finds all the same.
+      The plugin has it run when it likes, 10,000 times a trial at most. Its stdin
+      is empty where nothing else is said. It finds the case, the expected answer
+      and the report in files that its variables name; what the plugin fills into an
+      argument may be text of the trial too.
       In their lines:
-          {option(x)}  you fill it, by the option x
+          {y:option(x)}  you fill it, by the option x; y is the plugin's name for it
 
     Asks for
       workspace:check
@@ -169,7 +193,7 @@ fn the_page_of_the_judge_command() {
           ! the user's own command, run as you: your option `command`
 
     Options
-      command: string or array, required
+      command: string or array of string, not empty, required
           "The check. An array is a program and its arguments, as they are: no
           shell, no splitting, no globs; for a shell write [\"sh\", \"-c\", \"…\"].
           A string is a program without arguments. It runs in a restored copy of the
@@ -180,6 +204,7 @@ fn the_page_of_the_judge_command() {
           the workspace and in the report was written by the client: don't run it
           without thinking."
       result: string, one of `exit`, `json`, `exit` where you set none
+          ! the plugin reads it, and mst does not hold it to it
           "`exit`: code 0 passes, any other code and any signal fail, with the end
           of what was printed as the reason. `json`: the command ends with code 0
           and prints, as all of its stdout or as its last line, one object with
@@ -195,11 +220,9 @@ fn the_page_of_the_judge_command() {
       mst:plugin/commands@0.1.0
       mst:plugin/workspace@0.1.0: run
       for its language's own library, which finds no file, no variable and no
-          network that is not granted above: wasi:io/error@0.2.6,
-          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
-          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
-          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
-          wasi:filesystem/preopens@0.2.6
+          network that is not granted above: wasi:io@0.2.6 error, streams;
+          wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6
+          wall-clock; wasi:filesystem@0.2.6 types, preopens
 
     Exports: what mst calls
       mst:plugin/grading@0.1.0: judge
@@ -212,8 +235,11 @@ fn the_page_of_the_runner_docker() {
     mst/runner/docker 0.1.0
       world     machine-runner, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes that away
+      standing  mst's own: granted all that it asks for, and only a policy takes
+                that away
       shards    at most 256 at a time, each on a machine
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
+                10,000 acts outside of itself a call
 
     It says of itself
       about     "A container for each shard, by the CLI of docker or podman."
@@ -221,8 +247,16 @@ fn the_page_of_the_runner_docker() {
 
     In short
       This runner has 13 commands run on this machine, as you.
+      It asks for no directory, no request of its own over the network, no secret
+      and no variable; its commands have what you have without asking.
+      Network: no request of its own; `docker` or `podman` speaks to its engine,
+      wherever your configuration says that this is; images are pulled from
+      registries; containers have the network that your option `network` names, or
+      else the engine's default one. mst keeps no command from the network.
       ! as good as root on a container engine's host: every command
       ! can log in or act on other machines, as you: every command
+      ! removes or stops containers: exec:destroy
+      ! the clients that are evaluated run in a container: exec:exec
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
@@ -233,106 +267,115 @@ fn the_page_of_the_runner_docker() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      calls it when it likes, 10,000 times a call of its own at most. Where it only
-      starts one, mst has its output, without a bound.
+      has it run when it likes, 10,000 times a call of its own at most.
+      Its stdin is empty where nothing else is said. One that the plugin only starts
+      it may hand to mst as the worker: then mst writes to its stdin, the values of
+      the eval's tokens among it, and has all that it says. mst puts no token,
+      secret, prompt or answer into an argument.
       Of each of them:
           ! speaks to a container engine: who may do that is as good as root on its
             host
           ! gets your SSH agent: may log in wherever your keys do
+          ! your option `engine` says which program: one of `docker`, `podman`,
+            `docker` where you set none
           ! gets of your environment: `CONTAINER_HOST`, `DOCKER_CERT_PATH`,
             `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`,
             `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
+      Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
-          {name:type}       the plugin fills it, within its type
-          {x:machine-path}  the plugin fills it: an absolute path without `..`, of
-                            letters, digits and `_.-+=,@%`, which leads on from what
-                            stands before it
-          {option(x)}       you fill it, by the option x
-          {machine}         mst fills it: the name that it gave a machine of this
-                            run, and no other
-          {run}             mst fills it: the run's name
-          {command...}      mst fills it (or {command:shell}): what mst runs on the
-                            machine, unseen by the plugin
-          {x:host-dir}      mst fills it: a directory of what goes to a machine, or
-                            comes back
-          [...]             left out where its slot is empty
-          {{ }}             one brace each
+          {x:type}      the plugin fills it, within its type
+          enum(a|b)     one of these
+          machine-path  an absolute path without empty, `.` or `..` parts, of ASCII
+                        letters, digits and `_.-+=,@%`, which leads on from what
+                        stands before it
+          text(/x/)     text that the expression x matches as a whole
+          {option(x)}   you fill it, by the option x
+          {machine}     mst fills it: the name that it gave a machine of this run,
+                        and no other
+          {run}         mst fills it: the run's name
+          {command...}  mst fills it: what mst runs on the machine, unseen by the
+                        plugin
+          {x:host-dir}  mst fills it: a directory of what goes to a machine, or
+                        comes back
+          [...]         left out where its slot is empty
+          {{ }}         one brace each
 
     Asks for
       exec:image
-          {engine:enum(docker|podman)} image inspect --format={{{{.Config.User}}}}
+          {option(engine)} image inspect --format={{{{.Config.User}}}}
               {option(image)}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          at most 1m
       exec:pull
-          {engine:enum(docker|podman)} pull --quiet [--platform={option(platform)}]
+          {option(engine)} pull --quiet [--platform={option(platform)}]
               {option(image)}
-          at most 30m; the plugin reads 1 MiB of stdout and of stderr
+          at most 30m
       exec:create
-          {engine:enum(docker|podman)} run --detach --init --pull=never --user=0
+          {option(engine)} run --detach --init --pull=never --user=0
               --name={machine} --label=mst.run={run} --label=mst.machine={machine}
               --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges
               [--memory={option(memory)}] [--cpus={option(cpus)}]
               [--network={option(network)}] [--platform={option(platform)}]
               --entrypoint=sleep {option(image)} 2147483647
-          at most 5m; the plugin reads 1 MiB of stdout and of stderr
+          at most 5m
           ! may open the container to the engine's machine, as your options say:
             `--network`
       exec:container
-          {engine:enum(docker|podman)} container inspect '--format={{{{.Id}}}}
-              {{{{.Image}}}}' {machine}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}'
+              {machine}
+          at most 1m
       exec:id
-          {engine:enum(docker|podman)} exec
+          {option(engine)} exec
               --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9
               _.-]*)?/)} {machine} id {which:enum(-u|-g)}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          at most 1m
           ! text from the plugin, within its pattern: `user`
       exec:label
-          {engine:enum(docker|podman)} container inspect '--format={{{{index
-              .Config.Labels "mst.machine"}}}}' {machine}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          {option(engine)} container inspect '--format={{{{index .Config.Labels
+              "mst.machine"}}}}' {machine}
+          at most 1m
       exec:destroy
-          {engine:enum(docker|podman)} rm --force --volumes {machine}
-          at most 2m; the plugin reads 1 MiB of stdout and of stderr
+          {option(engine)} rm --force --volumes {machine}
+          at most 2m
+          ! has the engine remove or stop what it has: `rm`
       exec:list
-          {engine:enum(docker|podman)} ps --all --filter=label=mst.run={run}
+          {option(engine)} ps --all --filter=label=mst.run={run}
               --format={{{{.Names}}}}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          at most 1m
       exec:exec
-          {engine:enum(docker|podman)} exec --interactive
+          {option(engine)} exec --interactive
               [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-
               9_.-]*)?/)}] {machine} {command...}
           at most 7 days; the plugin reads nothing of it: what it says is between
             mst and a machine
+          ! the clients run in a container of the engine's, which confines them as
+            far as the command that makes it says
           ! text from the plugin, within its pattern: `user`
       exec:make-dir
-          {engine:enum(docker|podman)} exec --user=0 {machine} mkdir -p
-              {target:machine-path}
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          {option(engine)} exec --user=0 {machine} mkdir -p {target:machine-path}
+          at most 1m
       exec:own
-          {engine:enum(docker|podman)} exec --user=0 {machine} chown -hR
+          {option(engine)} exec --user=0 {machine} chown -hR
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
-          at most 5m; the plugin reads 1 MiB of stdout and of stderr
+          at most 5m
           ! text from the plugin, within its pattern: `owner`
       exec:copy-to
-          {engine:enum(docker|podman)} cp {source:host-dir}/.
-              {machine}:{target:machine-path}
+          {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
           at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! sees a directory of mst's: what goes to a machine, or comes from it
       exec:copy-from
-          {engine:enum(docker|podman)} cp {machine}:{source:machine-path}/.
-              {target:host-dir}
+          {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
           at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! sees a directory of mst's: what goes to a machine, or comes from it
 
     Options
-      cpus: number
+      cpus: number, more than 0
           "The most processors of a machine, as `2` or `0.5`."
       engine: string, one of `docker`, `podman`, `docker` where you set none
           "The program that makes them. It finds its engine as it does for you: by
           its own configuration and `DOCKER_HOST`, `DOCKER_CONTEXT` or
           `CONTAINER_HOST`."
-      image: string, matching `^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`, required
+      image: string, matching `^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$`, at most 512
+          characters, required
           "What the machines are made from, as `debian:12` or
           `registry.example/worker@sha256:…`. Pulled where it is not here. It needs
           `sleep`, `mkdir` and whatever the client needs; where its user is not
@@ -346,6 +389,7 @@ fn the_page_of_the_runner_docker() {
           "The platform of the image, as `linux/arm64`."
       user: string, matching
           `^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`
+          ! the plugin reads it, and mst does not hold it to it
           "Whom the worker and the client run as, a name of the image's or a number,
           as `agent` or `1000:1000`; the image's own user where it is not set."
 
@@ -355,11 +399,9 @@ fn the_page_of_the_runner_docker() {
       mst:plugin/commands@0.1.0
       mst:plugin/process@0.1.0: run, start
       for its language's own library, which finds no file, no variable and no
-          network that is not granted above: wasi:io/error@0.2.6,
-          wasi:io/streams@0.2.6, wasi:cli/environment@0.2.6, wasi:cli/exit@0.2.6,
-          wasi:cli/stdin@0.2.6, wasi:cli/stdout@0.2.6, wasi:cli/stderr@0.2.6,
-          wasi:clocks/wall-clock@0.2.6, wasi:filesystem/types@0.2.6,
-          wasi:filesystem/preopens@0.2.6
+          network that is not granted above: wasi:io@0.2.6 error, streams;
+          wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6
+          wall-clock; wasi:filesystem@0.2.6 types, preopens
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
@@ -407,7 +449,8 @@ fn as_json_a_page_says_what_it_asks_for() {
         "requests": [
           {
             "facts": [
-              "at most 1h; the plugin reads 1 MiB of stdout and of stderr"
+              "at most 1h",
+              "the plugin reads 1 MiB of stdout and of stderr"
             ],
             "key": "workspace:check",
             "request": {

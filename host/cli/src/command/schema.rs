@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mst_model::eval::Eval;
+use mst_plugin::policy;
 
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -18,9 +19,13 @@ pub(crate) struct SchemaArgs {
 enum Of {
     /// An eval's file
     Eval,
+    /// A policy's file: what plugins may be granted at all
+    Policy,
 }
 
 pub(crate) fn schema(args: SchemaArgs) -> Result<Exit, Failure> {
-    let Of::Eval = args.of;
-    show::json(&Eval::json_schema())
+    show::json(&match args.of {
+        Of::Eval => Eval::json_schema(),
+        Of::Policy => policy::json_schema(),
+    })
 }

@@ -1,20 +1,31 @@
 //! What the words and signs on a page mean, as far as the page has them.
 
-use super::{Line, Page};
+use super::shared::{SIGN, Shared};
+use super::{Line, Page, text};
 use crate::request::{CommandTemplate, Request};
-use crate::template::{Filler, SlotType};
+use crate::template::{Element, Filler, Slot, SlotType};
 
 /// A sign, and what it stands for.
-pub(super) type Entry = (&'static str, &'static str);
+pub(super) type Entry = (String, String);
 
 /// What holds for every command on this machine.
-const EXEC: &str = "Each runs as you, on this machine: it may do what you may. It begins in an empty \
-    directory, with your PATH, your HOME and what its marks name. The plugin calls it when it likes, \
-    10,000 times a call of its own at most. Where it only starts one, mst has its output, without a bound.";
+const EXEC: [&str; 2] = [
+    "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, with your \
+     PATH, your HOME and what its marks name. The plugin has it run when it likes, 10,000 times a call of \
+     its own at most.",
+    "Its stdin is empty where nothing else is said. One that the plugin only starts it may hand to mst as \
+     the worker: then mst writes to its stdin, the values of the eval's tokens among it, and has all that \
+     it says. mst puts no token, secret, prompt or answer into an argument.",
+];
 /// What holds for every command in a workspace.
-const WORKSPACE: &str = "Each runs as you, on the machine that grades, in a copy of the files that the \
-    client left of a trial (one try at one case): a copy keeps the trial as it was, and confines nothing. \
-    It has no variable and no secret of yours, and a HOME of its own.";
+const WORKSPACE: [&str; 2] = [
+    "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
+     one case): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of \
+     yours, and a HOME of its own; files of yours it finds all the same.",
+    "The plugin has it run when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else \
+     is said. It finds the case, the expected answer and the report in files that its variables name; what \
+     the plugin fills into an argument may be text of the trial too.",
+];
 
 impl Page {
     /// What holds for every command.
@@ -22,58 +33,92 @@ impl Page {
         let has = |is: fn(&Line) -> bool| self.requests.iter().any(is);
         let mut out = Vec::new();
         if has(|line| matches!(line.request, Request::Exec(_))) {
-            out.push(EXEC);
+            out.extend(EXEC);
         }
         if has(|line| matches!(line.request, Request::Workspace(_))) {
-            out.push(WORKSPACE);
+            out.extend(WORKSPACE);
         }
         out
     }
 
     /// What stands in the commands.
-    pub(super) fn legend(&self) -> Vec<Entry> {
+    pub(super) fn legend(&self, shared: &Shared<'_>) -> Vec<Entry> {
         let commands: Vec<&CommandTemplate> = self.requests.iter().filter_map(Line::command).collect();
-        let any = |is: &dyn Fn(&SlotType) -> bool| {
-            commands.iter().any(|command| command.template.slots().any(|slot| is(&slot.kind)))
-        };
         let elements = || commands.iter().flat_map(|command| command.template.elements());
-        let all: [(bool, Entry); 9] = [
+        let any = |is: &dyn Fn(&Slot) -> bool| elements().flat_map(Element::slots).any(is);
+        let kind = |kind: SlotType| any(&|slot| slot.kind == kind);
+        let written = |text: &str| elements().any(|element| element.source.contains(text));
+        let plugins = |slot: &Slot| slot.kind.filler() == Filler::Plugin;
+        let all = [
+            (!shared.words.is_empty(), (SIGN, format!("stands for `{}`", text::words(&shared.words)))),
+            (any(&plugins), ("{x:type}", "the plugin fills it, within its type".to_owned())),
+            (kind(SlotType::Ident), ("ident", format!("a name: {}", SlotType::Ident.rule()))),
             (
-                any(&|kind| kind.filler() == Filler::Plugin),
-                ("{name:type}", "the plugin fills it, within its type"),
+                any(&|slot| matches!(slot.kind, SlotType::Uint { .. })),
+                ("uint(a..b)", "a whole number, from a to b".to_owned()),
             ),
+            (kind(SlotType::Quantity), ("quantity", SlotType::Quantity.rule())),
+            (any(&|slot| matches!(slot.kind, SlotType::Enum(_))), ("enum(a|b)", "one of these".to_owned())),
+            (kind(SlotType::OciRef), ("oci-ref", SlotType::OciRef.rule())),
             (
-                any(&|kind| *kind == SlotType::MachinePath),
+                kind(SlotType::MachinePath),
                 (
-                    "{x:machine-path}",
-                    "the plugin fills it: an absolute path without `..`, of letters, digits and `_.-+=,@%`, \
-                     which leads on from what stands before it",
+                    "machine-path",
+                    format!("{}, which leads on from what stands before it", SlotType::MachinePath.rule()),
                 ),
             ),
-            (any(&|kind| kind.filler() == Filler::User), ("{option(x)}", "you fill it, by the option x")),
             (
-                any(&|kind| *kind == SlotType::Machine),
-                ("{machine}", "mst fills it: the name that it gave a machine of this run, and no other"),
+                any(&|slot| matches!(slot.kind, SlotType::Text(_))),
+                ("text(/x/)", "text that the expression x matches as a whole".to_owned()),
             ),
-            (any(&|kind| *kind == SlotType::Run), ("{run}", "mst fills it: the run's name")),
+            (any(&|slot| slot.many), ("{x:type...}", "any number of these, each an argument".to_owned())),
+            (written("{option("), ("{option(x)}", "you fill it, by the option x".to_owned())),
             (
-                any(&|kind| matches!(kind, SlotType::CommandArgs | SlotType::CommandShell)),
+                written(":option("),
+                ("{y:option(x)}", "you fill it, by the option x; y is the plugin's name for it".to_owned()),
+            ),
+            (
+                kind(SlotType::Machine),
+                (
+                    "{machine}",
+                    "mst fills it: the name that it gave a machine of this run, and no other".to_owned(),
+                ),
+            ),
+            (kind(SlotType::Run), ("{run}", "mst fills it: the run's name".to_owned())),
+            (
+                kind(SlotType::CommandArgs),
                 (
                     "{command...}",
-                    "mst fills it (or {command:shell}): what mst runs on the machine, unseen by the plugin",
+                    "mst fills it: what mst runs on the machine, unseen by the plugin".to_owned(),
                 ),
             ),
             (
-                any(&|kind| *kind == SlotType::HostDir),
-                ("{x:host-dir}", "mst fills it: a directory of what goes to a machine, or comes back"),
+                kind(SlotType::CommandShell),
+                (
+                    "{command:shell}",
+                    "mst fills it: what mst runs on the machine, unseen by the plugin, quoted for a shell"
+                        .to_owned(),
+                ),
             ),
-            (elements().any(|element| element.optional), ("[...]", "left out where its slot is empty")),
             (
-                elements().any(|element| element.source.contains("{{") || element.source.contains("}}")),
-                ("{{ }}", "one brace each"),
+                kind(SlotType::HostDir),
+                (
+                    "{x:host-dir}",
+                    "mst fills it: a directory of what goes to a machine, or comes back".to_owned(),
+                ),
+            ),
+            (
+                elements().any(|element| element.optional),
+                ("[...]", "left out where its slot is empty".to_owned()),
+            ),
+            (written("{{") || written("}}"), ("{{ }}", "one brace each".to_owned())),
+            (
+                elements().any(|element| element.source.starts_with("[[")),
+                ("[[", "one bracket, at the beginning of an argument".to_owned()),
             ),
         ];
-        all.into_iter().filter(|(used, _)| *used).map(|(_, entry)| entry).collect()
+        let used = all.into_iter().filter(|(used, _)| *used);
+        used.map(|(_, (sign, said))| (sign.to_owned(), said)).collect()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::text::{OptionRow, argv, extern_row};
+use super::options::{FREE, OptionRow};
+use super::shared::{Shared, USUAL};
+use super::text::{argv, extern_row};
 use super::{Line, Page};
 use crate::legible::{quotation, shown};
 use crate::request::Request;
-use crate::risk::Mark;
 
 impl Page {
     /// The page as Markdown, as forges show it. A stranger's text is words or code in it, and never
@@ -26,6 +27,9 @@ impl Page {
         if let Some(rule) = &self.refused {
             writeln!(out, "\n**Refused**: {}", sentence(&shown(rule, 1000)))?;
         }
+        for choice in &self.refused_choices {
+            writeln!(out, "\n**Refused**: {}", sentence(&shown(choice, 1000)))?;
+        }
         writeln!(out, "\nIt says of itself:\n")?;
         for (name, said) in self.says() {
             writeln!(out, "- {name}: {}", words(&said))?;
@@ -37,9 +41,10 @@ impl Page {
         let rows = self.option_rows();
         if !rows.is_empty() {
             writeln!(out, "\n### Options\n")?;
-            for OptionRow { name, rule, about } in rows {
+            for OptionRow { name, rule, about, free } in rows {
                 let about = about.map(|about| format!(" — {}", words(&about))).unwrap_or_default();
-                writeln!(out, "- {}: {}{about}", code(&name), sentence(&rule))?;
+                let free = if free { format!("; ⚠ {FREE}") } else { String::new() };
+                writeln!(out, "- {}: {}{free}{about}", code(&name), sentence(&rule))?;
             }
         }
         for (title, list) in [("Imports", &self.imports), ("Exports", &self.exports)] {
@@ -53,7 +58,8 @@ impl Page {
     }
 
     fn summary_in_markdown(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\n### In short\n\n{}\n", words(&self.summary.asks))?;
+        writeln!(out, "\n### In short\n")?;
+        self.summary.lines().try_for_each(|said| writeln!(out, "{}\n", sentence(said)))?;
         for gravest in &self.summary.gravest {
             writeln!(out, "- ⚠ {}", words(&gravest.line()))?;
         }
@@ -65,14 +71,17 @@ impl Page {
     }
 
     fn requests_in_markdown(&self, out: &mut String) -> std::fmt::Result {
-        let shared = self.shared_risks();
+        let shared = self.shared();
         let holds = self.for_commands();
         if !holds.is_empty() {
             writeln!(out, "\n### Commands\n")?;
             holds.iter().try_for_each(|said| writeln!(out, "{}\n", words(said)))?;
-            shared.iter().try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))?;
-            for (sign, said) in self.legend() {
-                writeln!(out, "- {}: {}", code(sign), words(said))?;
+            shared.marks.iter().try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))?;
+            if shared.fact.is_some() {
+                writeln!(out, "- where nothing else is said, {USUAL}")?;
+            }
+            for (sign, said) in self.legend(&shared) {
+                writeln!(out, "- {}: {}", code(&sign), sentence(&said))?;
             }
         }
         writeln!(out, "\n### Asks for")?;
@@ -81,14 +90,14 @@ impl Page {
 }
 
 impl Line {
-    fn write_markdown(&self, out: &mut String, shared: &[&Mark]) -> std::fmt::Result {
+    fn write_markdown(&self, out: &mut String, shared: &Shared<'_>) -> std::fmt::Result {
         let standing = self.standing().map(|standing| format!("**{standing}** ")).unwrap_or_default();
         writeln!(out, "\n#### {standing}{}\n", code(&self.key.to_string()))?;
         if let Some(command) = self.command() {
             // Four blanks make code of whatever follows, on this one line.
-            writeln!(out, "    {}\n", argv(command))?;
+            writeln!(out, "    {}\n", argv(command, shared))?;
         }
-        for fact in self.all_facts() {
+        for fact in shared.facts(self) {
             writeln!(out, "- {}", sentence(&fact))?;
         }
         if let Request::Secret(secret) = &self.request {
@@ -97,7 +106,7 @@ impl Line {
         if let Some(rule) = &self.refused {
             writeln!(out, "- ✗ {}", sentence(&shown(rule, 1000)))?;
         }
-        self.own_marks(shared).try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))
+        shared.marks(self).try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))
     }
 }
 

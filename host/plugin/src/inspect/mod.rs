@@ -3,6 +3,8 @@
 
 mod legend;
 mod markdown;
+mod options;
+mod shared;
 mod summary;
 mod text;
 
@@ -15,6 +17,7 @@ use serde_json::Value;
 use crate::component::{Extern, PluginFile};
 use crate::grant::{Bindings, Granted};
 use crate::legible::code;
+use crate::policy::Policy;
 use crate::request::{CommandTemplate, Key, Request, Stdin};
 use crate::risk::{self, Mark};
 use crate::template::SlotType;
@@ -54,15 +57,23 @@ pub struct Page {
     /// Whether it is one of mst's own, which are granted all that they ask for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
+    /// Whether the lock has it, so that what is granted is said of each request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
     /// What the lock has other than this file: another digest of the same plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Digest>,
+    /// How its commands are known to reach the network.
+    pub network: Vec<String>,
     /// The policies that it was held to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
     /// The rule of a policy that refuses the plugin as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What an option may not choose as a program, with the rules of policies that refuse it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_choices: Vec<String>,
     /// The JSON Schema of its options.
     pub options: Value,
     /// Every interface that it imports, with the functions used.
@@ -123,16 +134,20 @@ impl Page {
             size_bytes: file.bytes().len() as u64,
             max_shards: (manifest.world.kind() == Kind::Runner).then_some(manifest.max_shards),
             forward_port: (manifest.world == World::MachineRunner).then_some(manifest.forward_port),
+            network: Vec::new(),
             summary: Summary::default(),
             requests: manifest.requests().into_iter().map(line).collect(),
             own: false,
+            locked: false,
             pinned: None,
             policies: Vec::new(),
             refused: None,
+            refused_choices: Vec::new(),
             options: manifest.options.clone(),
             imports: file.imports().to_vec(),
             exports: file.exports().to_vec(),
         };
+        page.network = risk::reached(manifest);
         page.summary = Summary::of(&page);
         page
     }
@@ -145,6 +160,7 @@ impl Page {
 
     /// With what was granted, and what it was bound to.
     pub fn with_grants(mut self, granted: &Granted) -> Page {
+        self.locked = true;
         for line in &mut self.requests {
             line.granted = Some(granted.has(&line.key));
             line.bind(granted.bindings());
@@ -159,36 +175,27 @@ impl Page {
         self
     }
 
-    /// With what policies refuse: the plugin as a whole, and requests by their keys.
-    pub fn with_policy(mut self, whole: Option<String>, refused: &BTreeMap<Key, String>) -> Page {
-        self.refused = whole;
+    /// With what policies refuse: the plugin as a whole, requests, programs that an option may choose, and
+    /// sources of secrets, by their keys. One that refuses nothing is told too.
+    pub fn held_to(mut self, policy: &Policy, sources: &BTreeMap<Key, String>) -> Page {
+        self.policies = policy.files().map(str::to_owned).collect();
+        self.refused = policy.refuses_plugin(&self.id);
         for line in &mut self.requests {
-            line.refused = refused.get(&line.key).cloned();
+            line.refused = policy.refuses(&line.request).or_else(|| sources.get(&line.key).cloned());
+            let Some(option) = line.command().and_then(CommandTemplate::program_option) else { continue };
+            for (program, rule) in policy.refuses_some(&line.request) {
+                let text = format!("{} as your option {}: {rule}", code(program, 120), code(option, 64));
+                if !self.refused_choices.contains(&text) {
+                    self.refused_choices.push(text);
+                }
+            }
         }
-        self
-    }
-
-    /// With the policies that it was held to, so that one that refuses nothing is told too.
-    pub fn held_to<'a>(mut self, files: impl IntoIterator<Item = &'a str>) -> Page {
-        self.policies = files.into_iter().map(str::to_owned).collect();
         self
     }
 
     /// How many of its requests a policy refuses, or all of it.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some() || self.requests.iter().any(|line| line.refused.is_some())
-    }
-
-    /// What is to be known of every command, where there are several: a reviewer who reads it at each
-    /// sees nothing else.
-    fn shared_risks(&self) -> Vec<&Mark> {
-        let commands: Vec<&Line> = self.requests.iter().filter(|line| line.is_command()).collect();
-        let [first, rest @ ..] = commands.as_slice() else { return Vec::new() };
-        if rest.is_empty() {
-            return Vec::new();
-        }
-        let everywhere = |risk: &&Mark| rest.iter().all(|line| line.risks.contains(risk));
-        first.risks.iter().filter(everywhere).collect()
     }
 }
 
@@ -236,8 +243,8 @@ impl Line {
 /// What holds for a request, whatever a reviewer thinks of it.
 fn facts(request: &Request) -> Vec<String> {
     match request {
-        Request::Exec(command) => vec![bounds(command, false)],
-        Request::Workspace(command) => vec![bounds(command, true)],
+        Request::Exec(command) => bounds(command, false),
+        Request::Workspace(command) => bounds(command, true),
         Request::Dir(dir) => vec![dir.access.to_string()],
         Request::Http(http) => {
             let methods: Vec<&str> = http.methods.iter().map(|method| method.as_str()).collect();
@@ -251,9 +258,9 @@ fn facts(request: &Request) -> Vec<String> {
     }
 }
 
-/// How long a command may take, and what of it the plugin reads. Its output is bounded only where
-/// the plugin reads it: what is started speaks to mst for as long as it likes.
-fn bounds(command: &CommandTemplate, in_workspace: bool) -> String {
+/// How long a command may take, what of it the plugin reads, and whether it writes its stdin. Its output
+/// is bounded only where the plugin reads it: what is started speaks to mst for as long as it likes.
+fn bounds(command: &CommandTemplate, in_workspace: bool) -> Vec<String> {
     let has = |wanted: &[SlotType]| command.template.slots().any(|slot| wanted.contains(&slot.kind));
     let reads = if has(&[SlotType::CommandArgs, SlotType::CommandShell]) {
         "the plugin reads nothing of it: what it says is between mst and a machine".to_owned()
@@ -263,8 +270,9 @@ fn bounds(command: &CommandTemplate, in_workspace: bool) -> String {
     } else {
         format!("the plugin reads {} of stdout and of stderr", bytes(command.max_output_bytes))
     };
-    let writes = if command.stdin == Stdin::Plugin { "; it writes its stdin" } else { "" };
-    format!("at most {}; {reads}{writes}", command.timeout.to_string().replace("day", " day"))
+    let time = format!("at most {}", command.timeout.to_string().replace("day", " day"));
+    let writes = (command.stdin == Stdin::Plugin).then(|| "the plugin writes its stdin".to_owned());
+    [time, reads].into_iter().chain(writes).collect()
 }
 
 fn bytes(count: u64) -> String {

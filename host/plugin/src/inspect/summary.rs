@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{Line, Page};
 use crate::request::{Access, Capability, Request};
 use crate::risk::Gist;
+use crate::template::SlotType;
 use crate::world::World;
 
 /// All that a plugin is, in a few sentences.
@@ -16,6 +17,11 @@ use crate::world::World;
 pub struct Summary {
     /// How many requests of which kind.
     pub asks: String,
+    /// What it does not ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks_not: Option<String>,
+    /// Whether it reaches the network, and how.
+    pub network: String,
     /// What is grave, the gravest first.
     pub gravest: Vec<Gravest>,
     /// What holds for every plugin of its world.
@@ -48,6 +54,11 @@ const CARRIES: &str = "It decides where a run goes: the prompts and files of cas
     part of a run (a shard), and from there to wherever that takes them.";
 const LEADS_PORTS: &str = "It can lead ports of this machine to others: programs here then reach what \
     listens there.";
+const NO_WORKER: &str = "None of its commands takes what mst would run on a machine: where anything that it starts \
+    in its place runs is not known. Take it for this machine, as you.";
+const CASES: &str = "It decides what is asked, and which answers are expected.";
+const SCORES: &str = "It reads each trial that it grades (the prompt, the expected answer, the client's report \
+    and files), and decides its score.";
 const UNMARKED: &str = "Marks (!) know programs and flags by their names, and not all of them: a command \
     without a mark is not a safe one. Read its line.";
 
@@ -71,15 +82,36 @@ impl Summary {
         let mut world = match page.world {
             World::MachineRunner => vec![CHOOSES],
             World::ShardRunner => vec![CARRIES],
-            _ => Vec::new(),
+            World::Dataset => vec![CASES],
+            World::Judge => vec![SCORES],
         };
+        let takes = |line: &Line| {
+            let msts = [SlotType::CommandArgs, SlotType::CommandShell];
+            line.command()
+                .is_some_and(|command| command.template.slots().any(|slot| msts.contains(&slot.kind)))
+        };
+        if page.world.kind() == Kind::Runner && commands > 0 && !page.requests.iter().any(takes) {
+            world.push(NO_WORKER);
+        }
         world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS));
         Summary {
             asks: asks(&page.requests, page.world.kind()),
+            asks_not: asks_not(&page.requests, commands),
+            network: network(page, commands),
             gravest: gravest.collect(),
             world,
             unmarked: (commands > 0).then_some(UNMARKED),
         }
+    }
+}
+
+impl Summary {
+    /// What holds, as sentences, before what is grave.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        [Some(&self.asks), self.asks_not.as_ref(), Some(&self.network)]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
     }
 }
 
@@ -124,7 +156,47 @@ fn asks(requests: &[Line], kind: Kind) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts[..] {
-        [] => "Asks for nothing: no command, no directory, no network.".to_owned(),
+        [] => "Asks for nothing: no command, no directory, no network, no secret, no variable.".to_owned(),
         _ => format!("This {kind} {}.", parts.join("; ")),
+    }
+}
+
+/// What of what a plugin may ask for it does not; nothing where it asks for nothing at all.
+fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
+    let asked = |capability| requests.iter().any(|line| line.key.capability() == capability);
+    if requests.is_empty() {
+        return None;
+    }
+    let own = if commands > 0 { " of its own" } else { "" };
+    let all = [
+        (commands > 0, "no command".to_owned()),
+        (asked(Capability::Dir), "no directory".to_owned()),
+        (asked(Capability::Http), format!("no request{own} over the network")),
+        (asked(Capability::Secret), "no secret".to_owned()),
+        (asked(Capability::Env), "no variable".to_owned()),
+    ];
+    let not: Vec<String> = all.into_iter().filter(|(asked, _)| !asked).map(|(_, word)| word).collect();
+    let tail = if commands > 0 { "; its commands have what you have without asking" } else { "" };
+    match not.as_slice() {
+        [] => None,
+        [one] => Some(format!("It asks for {one}{tail}.")),
+        [most @ .., last] => Some(format!("It asks for {} and {last}{tail}.", most.join(", "))),
+    }
+}
+
+/// Whether it reaches the network, in one line.
+fn network(page: &Page, commands: usize) -> String {
+    let own = page.requests.iter().filter(|line| line.key.capability() == Capability::Http).count();
+    let own = match own {
+        0 if commands == 0 => return "Network: none.".to_owned(),
+        0 => "no request of its own".to_owned(),
+        1 => "requests of its own to 1 destination".to_owned(),
+        count => format!("requests of its own to {count} destinations"),
+    };
+    let known: Vec<String> = std::iter::once(own).chain(page.network.iter().cloned()).collect();
+    let known = known.join("; ");
+    match commands {
+        0 => format!("Network: {known}, and to nothing else."),
+        _ => format!("Network: {known}. mst keeps no command from the network."),
     }
 }

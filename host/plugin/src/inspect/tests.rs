@@ -73,7 +73,11 @@ fn a_runners_page() {
     acme/runner/box 1.2.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
+      standing  a stranger's: nothing is granted, and nothing of it runs, until you
+                add it
       shards    at most 8 at a time, each on a machine
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
+                10,000 acts outside of itself a call
 
     It says of itself
       about     "Machines in boxes."
@@ -83,8 +87,16 @@ fn a_runners_page() {
     In short
       This runner has 4 commands run on this machine, as you; sees 2 directories,
       and writes to 1.
+      It asks for no request of its own over the network, no secret and no variable;
+      its commands have what you have without asking.
+      Network: no request of its own; `docker` speaks to its engine, wherever your
+      configuration says that this is; images are pulled from registries; containers
+      have the engine's default network; commands name `nc`, `socat`. mst keeps no
+      command from the network.
       ! as good as any program of the plugin's choice, run as you: exec:sh
       ! takes more rights than yours: exec:sh, exec:send
+      ! where the clients that are evaluated run is not known: take it for this
+        machine, as you: exec:own
       ! as good as root on a container engine's host: exec:create, exec:own
       ! opens containers to the engine's host: exec:create
       ! can send and fetch over the network: exec:send
@@ -99,22 +111,34 @@ fn a_runners_page() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      calls it when it likes, 10,000 times a call of its own at most. Where it only
-      starts one, mst has its output, without a bound.
+      has it run when it likes, 10,000 times a call of its own at most.
+      Its stdin is empty where nothing else is said. One that the plugin only starts
+      it may hand to mst as the worker: then mst writes to its stdin, the values of
+      the eval's tokens among it, and has all that it says. mst puts no token,
+      secret, prompt or answer into an argument.
+      Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
-          {name:type}   the plugin fills it, within its type
+          {x:type}      the plugin fills it, within its type
+          ident         a name: 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`,
+                        first a letter, digit or `_`
+          uint(a..b)    a whole number, from a to b
+          quantity      digits, at most one decimal point, and a unit of at most 3
+                        letters, as `512m`
+          enum(a|b)     one of these
+          oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
+          text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it, by the option x
           {machine}     mst fills it: the name that it gave a machine of this run,
                         and no other
-          {command...}  mst fills it (or {command:shell}): what mst runs on the
-                        machine, unseen by the plugin
+          {command...}  mst fills it: what mst runs on the machine, unseen by the
+                        plugin
           [...]         left out where its slot is empty
 
     Asks for
       exec:create
           docker run --volume=/:/host --security-opt=no-new-privileges --name
               {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
-          at most 2m; the plugin reads 1 MiB of stdout and of stderr
+          at most 2m
           ! speaks to a container engine: who may do that is as good as root on its
             host
           ! opens the container to the engine's machine: `--volume`
@@ -124,14 +148,16 @@ fn a_runners_page() {
           {option(engine)} exec {machine} {command...}
           at most 1h; the plugin reads nothing of it: what it says is between mst
             and a machine
+          ! where the clients run is not known: take it for this machine, as you,
+            without isolation
           ! speaks to a container engine: who may do that is as good as root on its
             host
           ! the user's own command, run as you: your option `engine`, which is
             `docker` where you set none
       exec:sh
           sudo /bin/bash -c 'echo "{what:text(/.*/)}"' ''
-          at most 10s; the plugin reads 4 KiB of stdout and of stderr; it writes its
-            stdin
+          at most 10s; the plugin reads 4 KiB of stdout and of stderr; the plugin
+            writes its stdin
           ! a shell: its arguments are a program, and the plugin fills some of them
           ! more rights than yours: `sudo`
           ! free stdin from the plugin into a program that may run what it reads: as
@@ -140,8 +166,7 @@ fn a_runners_page() {
             `what`
       exec:send
           {with:enum(nc|socat|sudo)} {host:ident} {port:uint(1..65535)}
-          at most 10s; the plugin reads 1 MiB of stdout and of stderr; it writes its
-            stdin
+          at most 10s; the plugin writes its stdin
           ! more rights than yours: `sudo`
           ! can send and fetch over the network: `nc`, `socat`
           ! free stdin from the plugin into a program
@@ -155,6 +180,7 @@ fn a_runners_page() {
     Options
       engine: string, `docker` where you set none
       image: string, required
+          ! the plugin reads it, and mst does not hold it to it
           "What the machines are made of."
       keys: string, path
 
@@ -209,11 +235,10 @@ fn judges_page() -> Page {
     let mut policy = crate::Policy::default();
     let text = "schema = 'mst.policy/v1'\nprivate_addresses = false\nplugins = ['mst/*/*']";
     policy.add("/etc/mst/policy.toml", text).expect("a policy");
-    let refused = policy.refused(&manifest);
     page("judge", &manifest)
         .with_grants(&granted)
         .with_pinned(Digest::of(b"another"))
-        .with_policy(policy.refuses_plugin(&manifest.id), &refused)
+        .held_to(&policy, &BTreeMap::new())
 }
 
 #[test]
@@ -225,7 +250,11 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
     acme/judge/model 2.0.0
       world     judge, of mst:plugin@0.1.0
       file      sha256:…, N bytes
+      standing  a stranger's, in your lock: granted 2 of 7 requests
       lock      pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
+      calls     one a trial, in the eval's time for it (3m where it says none); 256
+                MiB of memory and 10,000 acts outside of itself a call
+      policy    /etc/mst/policy.toml refuses the plugin
       x the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`:
         `plugins` has `mst/*/*`
 
@@ -236,6 +265,9 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       This judge has 1 command run in trials' workspaces, as you; sends requests to
       2 destinations; has mst put in 2 secrets, which it never sees; reads 2
       variables of your environment.
+      It asks for no directory; its commands have what you have without asking.
+      Network: requests of its own to 2 destinations. mst keeps no command from the
+      network.
       ! gets variables of yours that sound like secrets: env:ACME_TOKEN
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com,
@@ -243,14 +275,20 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       ! among these every host below a name: http:https://*.acme.com
       ! reaches addresses of this machine or its network:
         http:https://127.0.0.1:8443
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
-      Each runs as you, on the machine that grades, in a copy of the files that the
-      client left of a trial (one try at one case): a copy keeps the trial as it
-      was, and confines nothing. It has no variable and no secret of yours, and a
-      HOME of its own.
+      Each runs as you, on this machine, in a copy of the files that the client left
+      of a trial (one try at one case): a copy keeps the trial as it was, and
+      confines nothing. It gets no variable and no secret of yours, and a HOME of
+      its own; files of yours it finds all the same.
+      The plugin has it run when it likes, 10,000 times a trial at most. Its stdin
+      is empty where nothing else is said. It finds the case, the expected answer
+      and the report in files that its variables name; what the plugin fills into an
+      argument may be text of the trial too.
       In their lines:
           {option(x)}  you fill it, by the option x
 
@@ -312,7 +350,10 @@ fn for_a_pull_request_it_is_markdown() {
 
     - world: judge, of mst:plugin&#64;0.1.0
     - file: sha256:…, N bytes
+    - standing: a stranger's, in your lock: granted 2 of 7 requests
     - lock: pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
+    - calls: one a trial, in the eval's time for it \(3m where it says none\); 256 MiB of memory and 10,000 acts outside of itself a call
+    - policy: /etc/mst/policy.toml refuses the plugin
 
     **Refused**: the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`: `plugins` has `mst/*/*`
 
@@ -324,17 +365,24 @@ fn for_a_pull_request_it_is_markdown() {
 
     This judge has 1 command run in trials' workspaces, as you; sends requests to 2 destinations; has mst put in 2 secrets, which it never sees; reads 2 variables of your environment.
 
+    It asks for no directory; its commands have what you have without asking.
+
+    Network: requests of its own to 2 destinations. mst keeps no command from the network.
+
     - ⚠ gets variables of yours that sound like secrets: env:ACME\_TOKEN
     - ⚠ runs beside what the evaluated client wrote, as you: workspace:check
     - ⚠ may send what it sees to: http:https:&#47;/\*.acme.com, http:https:&#47;/127.0.0.1:8443
     - ⚠ among these every host below a name: http:https:&#47;/\*.acme.com
     - ⚠ reaches addresses of this machine or its network: http:https:&#47;/127.0.0.1:8443
+    - ⚠ It reads each trial that it grades \(the prompt, the expected answer, the client's report and files\), and decides its score.
 
     Marks \(\!\) know programs and flags by their names, and not all of them: a command without a mark is not a safe one. Read its line.
 
     ### Commands
 
-    Each runs as you, on the machine that grades, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. It has no variable and no secret of yours, and a HOME of its own.
+    Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of yours, and a HOME of its own; files of yours it finds all the same.
+
+    The plugin has it run when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
     - `{option(x)}`: you fill it, by the option x
 
@@ -396,12 +444,20 @@ fn a_judge_that_asks_for_nothing() {
     acme/judge/tone 1.0.0
       world     judge, of mst:plugin@0.1.0
       file      sha256:…, N bytes
+      standing  a stranger's: nothing is granted, and nothing of it runs, until you
+                add it
+      calls     one a trial, in the eval's time for it (3m where it says none); 256
+                MiB of memory and 10,000 acts outside of itself a call
 
     It says of itself
       about     "Grades tone."
 
     In short
-      Asks for nothing: no command, no directory, no network.
+      Asks for nothing: no command, no directory, no network, no secret, no
+      variable.
+      Network: none.
+      ! It reads each trial that it grades (the prompt, the expected answer, the
+        client's report and files), and decides its score.
 
     Options
       none
@@ -435,18 +491,22 @@ fn an_environment_that_all_commands_get_is_said_once() {
     insta::assert_snapshot!(with("['A', 'B']", "['A', 'B']"), @"
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      calls it when it likes, 10,000 times a call of its own at most. Where it only
-      starts one, mst has its output, without a bound.
+      has it run when it likes, 10,000 times a call of its own at most.
+      Its stdin is empty where nothing else is said. One that the plugin only starts
+      it may hand to mst as the worker: then mst writes to its stdin, the values of
+      the eval's tokens among it, and has all that it says. mst puts no token,
+      secret, prompt or answer into an argument.
       Of each of them:
           ! gets of your environment: `A`, `B`
+      Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
 
     Asks for
       exec:s
           x
-          at most 1s; the plugin reads 1 MiB of stdout and of stderr
+          at most 1s
       exec:t
           y
-          at most 1s; the plugin reads 1 MiB of stdout and of stderr
+          at most 1s
     ");
     assert!(!with("['A', 'B']", "['A']").contains("Of each of them"));
     assert!(!with("[]", "[]").contains("Of each of them"));
@@ -473,13 +533,7 @@ fn what_a_judges_command_is_worth_stopping_at() {
         risks("['{option(command)}']"),
         [beside, "the user's own command, run as you: your option `command`"]
     );
-    assert_eq!(
-        risks("['./test.sh']"),
-        [
-            beside,
-            "a program out of the workspace: `./test.sh` may have been written by what is being evaluated"
-        ]
-    );
+    assert_eq!(risks("['./test.sh']"), [beside, "a file beside your eval, run as a program: `./test.sh`"]);
     assert_eq!(
         risks("['/usr/bin/python3.12', '-c', 'x']"),
         [beside, "an interpreter: `python` can run programs from its arguments"]
@@ -595,12 +649,19 @@ fn what_a_plugin_reads_of_a_command_is_what_mst_gives_it() {
         facts("['x', '{dir:host-dir}']", "max_output_bytes=100"),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    at most 7 days; the plugin reads 1 MiB of stdout and of stderr
-    at most 7 days; the plugin reads 4 KiB of stdout and of stderr; it writes its stdin
-    at most 7 days; the plugin reads nothing of it: what it says is between mst and a machine
-    at most 7 days; the plugin reads nothing of it: what it says is between mst and a machine
-    at most 7 days; the plugin reads how it ended, and 2 KiB of stderr
-    at most 7 days; the plugin reads how it ended, and 100 bytes of stderr
+    at most 7 days
+    the plugin reads 1 MiB of stdout and of stderr
+    at most 7 days
+    the plugin reads 4 KiB of stdout and of stderr
+    the plugin writes its stdin
+    at most 7 days
+    the plugin reads nothing of it: what it says is between mst and a machine
+    at most 7 days
+    the plugin reads nothing of it: what it says is between mst and a machine
+    at most 7 days
+    the plugin reads how it ended, and 2 KiB of stderr
+    at most 7 days
+    the plugin reads how it ended, and 100 bytes of stderr
     ");
 }
 
@@ -612,7 +673,11 @@ fn the_page_of_the_ssh_example() {
     example/runner/ssh 0.1.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
+      standing  a stranger's: nothing is granted, and nothing of it runs, until you
+                add it
       shards    at most 64 at a time, each on a machine
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
+                10,000 acts outside of itself a call
 
     It says of itself
       about     "Machines that are directories on a host which is always there and
@@ -621,11 +686,21 @@ fn the_page_of_the_ssh_example() {
 
     In short
       This runner has 7 commands run on this machine, as you.
+      It asks for no directory, no request of its own over the network, no secret
+      and no variable; its commands have what you have without asking.
+      Network: no request of its own; `ssh` logs in to the host in your option
+      `host`. mst keeps no command from the network.
       ! can log in or act on other machines, as you: every command
+      ! the clients that are evaluated run on another machine, confined by nothing
+        that mst knows of: exec:exec
       ! changes or removes files: exec:copy-to, exec:copy-from
+      ! changes or removes files on other machines: exec:destroy, exec:copy-to,
+        exec:copy-from
       ! is told of files that your options name: every command
       ! leads ports between this machine and others: exec:forward-port
       ! runs scripts, which are to be read: exec:copy-to, exec:copy-from
+      ! has scripts run on other machines, which are to be read: exec:create,
+        exec:destroy, exec:list, exec:copy-to
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
@@ -638,99 +713,101 @@ fn the_page_of_the_ssh_example() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      calls it when it likes, 10,000 times a call of its own at most. Where it only
-      starts one, mst has its output, without a bound.
+      has it run when it likes, 10,000 times a call of its own at most.
+      Its stdin is empty where nothing else is said. One that the plugin only starts
+      it may hand to mst as the worker: then mst writes to its stdin, the values of
+      the eval's tokens among it, and has all that it says. mst puts no token,
+      secret, prompt or answer into an argument.
       Of each of them:
           ! logs in on another machine, with your keys: `ssh`
           ! gets your SSH agent: may log in wherever your keys do
           ! is told of files of yours, and may read and change them: your options
             `identity`, `known_hosts`
-          ! a shell there may read the arguments: `ssh`
+          ! a shell on the other machine reads the arguments: `ssh`
           ! goes by your own configuration of `ssh`, which may name further programs
             and hosts
           ! gets of your environment: `SSH_AUTH_SOCK`
+      Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
-          {name:type}       the plugin fills it, within its type
-          {x:machine-path}  the plugin fills it: an absolute path without `..`, of
-                            letters, digits and `_.-+=,@%`, which leads on from what
-                            stands before it
-          {option(x)}       you fill it, by the option x
-          {machine}         mst fills it: the name that it gave a machine of this
-                            run, and no other
-          {run}             mst fills it: the run's name
-          {command...}      mst fills it (or {command:shell}): what mst runs on the
-                            machine, unseen by the plugin
-          {x:host-dir}      mst fills it: a directory of what goes to a machine, or
-                            comes back
-          [...]             left out where its slot is empty
-          {{ }}             one brace each
+          <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes
+                           -oConnectTimeout=15 -oServerAliveInterval=15
+                           [-p{option(port)}] [-l{option(user)}]
+                           [-i{option(identity)}]
+                           [-oUserKnownHostsFile={option(known_hosts)}] --
+                           {option(host)}`
+          {x:type}         the plugin fills it, within its type
+          uint(a..b)       a whole number, from a to b
+          machine-path     an absolute path without empty, `.` or `..` parts, of
+                           ASCII letters, digits and `_.-+=,@%`, which leads on from
+                           what stands before it
+          {option(x)}      you fill it, by the option x
+          {machine}        mst fills it: the name that it gave a machine of this
+                           run, and no other
+          {run}            mst fills it: the run's name
+          {command:shell}  mst fills it: what mst runs on the machine, unseen by the
+                           plugin, quoted for a shell
+          {x:host-dir}     mst fills it: a directory of what goes to a machine, or
+                           comes back
+          [...]            left out where its slot is empty
+          {{ }}            one brace each
 
     Asks for
       exec:create
-          ssh -T -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'umask 077 && mkdir -p {option(base)} && mkdir
+          ssh -T <shared> 'umask 077 && mkdir -p {option(base)} && mkdir
               {option(base)}/{machine} {option(base)}/{machine}/run-{run} && cd
               {option(base)}/{machine} && pwd -P'
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          at most 1m
+          ! a shell on the other machine runs the script that stands here
       exec:destroy
-          ssh -T -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null;
-              exec rm -rf {option(base)}/{machine}'
-          at most 5m; the plugin reads 1 MiB of stdout and of stderr
+          ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; exec
+              rm -rf {option(base)}/{machine}'
+          at most 5m
+          ! changes or removes files on the other machine, where its arguments say:
+            `chmod`, `rm`
+          ! a shell on the other machine runs the script that stands here
       exec:list
-          ssh -T -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'test -e {option(base)} || exit 0; cd {option(base)} ||
+          ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} ||
               exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo
               "${{mark%/*}}"; done'
-          at most 1m; the plugin reads 1 MiB of stdout and of stderr
+          at most 1m
+          ! a shell on the other machine runs the script that stands here
       exec:exec
-          ssh -T -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'exec {command:shell}'
+          ssh -T <shared> 'exec {command:shell}'
           at most 7 days; the plugin reads nothing of it: what it says is between
             mst and a machine
+          ! the clients run on the host that it logs in to, as whom it logs in,
+            without isolation: they may do there what that account may. That host
+            may be this one
       exec:copy-to
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} |
-              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T -oBatchMode=yes
-              -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'd={option(base)}/{machine}{target:machine-path}; mkdir
-              -p $d && exec tar -C $d -xopf -'
+              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared>
+              'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && exec
+              tar -C $d -xopf -'
           at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! a shell with a fixed script that runs its own arguments, and the plugin
             fills some of them
           ! changes or removes files where its arguments say: `tar`
+          ! changes or removes files on the other machine, where its arguments say:
+            `tar`
+          ! a shell on the other machine runs the script that stands here
           ! sees a directory of mst's: what goes to a machine, or comes from it
       exec:copy-from
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - &&
-              [ -e sent ]' sh {target:host-dir} ssh -T -oBatchMode=yes
-              -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)} 'exec tar -C
+              [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C
               {option(base)}/{machine}{source:machine-path} -cf - .'
           at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! a shell with a fixed script that runs its own arguments, and the plugin
             fills some of them
           ! changes or removes files where its arguments say: `tar`
+          ! changes or removes files on the other machine, where its arguments say:
+            `tar`
           ! sees a directory of mst's: what goes to a machine, or comes from it
       exec:forward-port
           ssh -T -N -oExitOnForwardFailure=yes
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)}
-              -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=15
-              -oServerAliveInterval=15 [-p{option(port)}] [-l{option(user)}]
-              [-i{option(identity)}] [-oUserKnownHostsFile={option(known_hosts)}] --
-              {option(host)}
-          at most 7 days; the plugin reads 1 MiB of stdout and of stderr
-          ! leads ports, of the plugin's choice between this machine and another:
+              <shared>
+          at most 7 days
+          ! leads ports of the plugin's choice between this machine and another:
             `-L`
 
     Options
@@ -746,7 +823,7 @@ fn the_page_of_the_ssh_example() {
       known_hosts: string, path, matching `^[^%"\s]*$`
           "A file with the host's key. A key that is not known is refused, and never
           added."
-      port: integer
+      port: integer, 1 to 65535
       user: string, matching `^[A-Za-z0-9_][A-Za-z0-9._-]*$`
 
     Imports: what it can call; each call is held to what is granted above

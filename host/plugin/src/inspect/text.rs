@@ -2,29 +2,36 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
+use super::options::{FREE, OptionRow};
+use super::shared::{SIGN, Shared, USUAL, Word};
 use super::{Line, Page};
 use crate::component::Extern;
-use crate::legible::{code, quotation, shown, wrapped};
+use crate::legible::{quotation, shown, wrapped};
 use crate::request::{CommandTemplate, Key, Request};
 use crate::risk::Mark;
+use crate::world::World;
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.id, self.version)?;
-        // All of it mst's own words: a digest is not broken.
         for (name, fact) in self.head() {
-            writeln!(f, "  {name:<8}  {fact}")?;
+            match name {
+                // A digest is not broken.
+                "file" | "lock" => writeln!(f, "  {name:<8}  {fact}")?,
+                _ => f.write_str(&wrapped(&format!("  {name:<8}  "), "            ", &fact))?,
+            }
         }
         if let Some(rule) = &self.refused {
             f.write_str(&wrapped("  x ", "    ", &shown(rule, 1000)))?;
+        }
+        for choice in &self.refused_choices {
+            f.write_str(&wrapped("  x ", "    ", &shown(choice, 1000)))?;
         }
         writeln!(f, "\nIt says of itself")?;
         for (name, said) in self.says() {
             f.write_str(&wrapped(&format!("  {name:<8}  "), "            ", &said))?;
         }
-        self.in_short(f)?;
+        f.write_str(&self.in_short())?;
         self.asks_for(f)?;
         self.own_options(f)?;
         self.externs(f)
@@ -38,22 +45,38 @@ impl Page {
             ("world", format!("{}, of mst:plugin@{}", self.world, self.contract)),
             ("file", format!("{}, {} bytes", self.digest, self.size_bytes)),
         ];
-        let own = "mst's own: granted all that it asks for, and only a policy takes that away";
-        facts.extend(self.own.then(|| ("standing", own.to_owned())));
+        facts.push(("standing", self.standing()));
         facts.extend(self.pinned.map(|pinned| ("lock", format!("pins another file: {pinned}"))));
+        let shards = self.max_shards.map(|most| format!("at most {most} at a time, each on a machine"));
+        facts.extend(shards.map(|shards| ("shards", shards)));
+        facts.push(("calls", calls(self.world)));
         if !self.policies.is_empty() {
             let refused = self.requests.iter().filter(|line| line.refused.is_some()).count();
             let what = match (&self.refused, refused) {
                 (Some(_), _) => "the plugin".to_owned(),
-                (None, 0) => "nothing of it".to_owned(),
+                (None, 0) if self.refused_choices.is_empty() => "nothing of it".to_owned(),
+                (None, 0) => "nothing of it but what follows".to_owned(),
                 (None, count) => format!("{count} of {}", self.requests.len()),
             };
             let files = self.policies.iter().map(|file| shown(file, 300)).collect::<Vec<_>>();
             facts.push(("policy", format!("{} refuses {what}", files.join(", "))));
         }
-        let shards = self.max_shards.map(|most| format!("at most {most} at a time, each on a machine"));
-        facts.extend(shards.map(|shards| ("shards", shards)));
         facts
+    }
+
+    /// Who says that it may do what it asks for.
+    fn standing(&self) -> String {
+        let granted = self.requests.iter().filter(|line| line.granted == Some(true)).count();
+        if self.own {
+            "mst's own: granted all that it asks for, and only a policy takes that away".to_owned()
+        } else if self.locked {
+            match self.requests.len() {
+                0 => "a stranger's, in your lock: it asks for nothing".to_owned(),
+                count => format!("a stranger's, in your lock: granted {granted} of {count} requests"),
+            }
+        } else {
+            "a stranger's: nothing is granted, and nothing of it runs, until you add it".to_owned()
+        }
     }
 
     /// What the plugin says of itself, which nobody has checked.
@@ -64,41 +87,43 @@ impl Page {
         says
     }
 
-    fn in_short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nIn short")?;
-        f.write_str(&wrapped("  ", "  ", &self.summary.asks))?;
+    fn in_short(&self) -> String {
+        let mut out = "\nIn short\n".to_owned();
+        for said in self.summary.lines() {
+            out += &wrapped("  ", "  ", said);
+        }
         for gravest in &self.summary.gravest {
-            f.write_str(&wrapped("  ! ", "    ", &gravest.line()))?;
+            out += &wrapped("  ! ", "    ", &gravest.line());
         }
         for said in &self.summary.world {
-            f.write_str(&wrapped("  ! ", "    ", said))?;
+            out += &wrapped("  ! ", "    ", said);
         }
-        match self.summary.unmarked {
-            Some(said) => f.write_str(&wrapped("  ", "  ", said)),
-            None => Ok(()),
-        }
+        out + &self.summary.unmarked.map(|said| wrapped("  ", "  ", said)).unwrap_or_default()
     }
 
     fn asks_for(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.requests.is_empty() {
             return Ok(());
         }
-        let shared = self.shared_risks();
+        let shared = self.shared();
         let holds = self.for_commands();
         if !holds.is_empty() {
             writeln!(f, "\nCommands")?;
             holds.iter().try_for_each(|said| f.write_str(&wrapped("  ", "  ", said)))?;
-            if !shared.is_empty() {
+            if !shared.marks.is_empty() {
                 writeln!(f, "  Of each of them:")?;
-                shared.iter().try_for_each(|mark| f.write_str(&marked(mark)))?;
+                shared.marks.iter().try_for_each(|mark| f.write_str(&marked(mark)))?;
             }
-            let legend = self.legend();
+            if shared.fact.is_some() {
+                f.write_str(&wrapped("  ", "  ", &format!("Where nothing else is said, {USUAL}.")))?;
+            }
+            let legend = self.legend(&shared);
             if !legend.is_empty() {
                 writeln!(f, "  In their lines:")?;
                 let width = legend.iter().map(|(sign, _)| sign.len()).max().unwrap_or_default();
                 for (sign, said) in legend {
                     let then = " ".repeat(width + 8);
-                    f.write_str(&wrapped(&format!("      {sign:width$}  "), &then, said))?;
+                    f.write_str(&wrapped(&format!("      {sign:width$}  "), &then, &said))?;
                 }
             }
         }
@@ -106,10 +131,17 @@ impl Page {
         self.requests.iter().try_for_each(|line| f.write_str(&line.to_text(&shared)))
     }
 
+    /// What somebody who looks no further should have seen: how it stands, and the gravest of it.
+    pub fn short(&self) -> String {
+        let mut out = format!("{} {}\n", self.id, self.version);
+        out += &wrapped("  standing  ", "            ", &self.standing());
+        out + &self.in_short()
+    }
+
     /// What the page has of one request, for who is asked about it; nothing where it asks for none.
     pub fn request_text(&self, key: &Key) -> String {
         let line = self.requests.iter().find(|line| line.key == *key);
-        line.map(|line| line.to_text(&[])).unwrap_or_default()
+        line.map(|line| line.to_text(&Shared::default())).unwrap_or_default()
     }
 
     fn own_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,26 +150,20 @@ impl Page {
         if rows.is_empty() {
             return writeln!(f, "  none");
         }
-        for OptionRow { name, rule, about } in rows {
+        let all = rows.iter().all(|row| row.free);
+        if all {
+            f.write_str(&wrapped("  Each: ", "  ", FREE))?;
+        }
+        for OptionRow { name, rule, about, free } in rows {
             f.write_str(&wrapped("  ", "      ", &format!("{name}: {rule}")))?;
+            if free && !all {
+                f.write_str(&wrapped("      ! ", "        ", FREE))?;
+            }
             if let Some(about) = about {
                 f.write_str(&wrapped("      ", "      ", &about))?;
             }
         }
         Ok(())
-    }
-
-    /// Each option, with what it may be and what the plugin says of it.
-    pub(super) fn option_rows(&self) -> Vec<OptionRow> {
-        let properties = self.options.get("properties").and_then(Value::as_object);
-        let required = self.options.get("required").and_then(Value::as_array).into_iter().flatten();
-        let required: Vec<&str> = required.filter_map(Value::as_str).collect();
-        let row = |(name, schema): (&String, &Value)| OptionRow {
-            name: shown(name, 64),
-            rule: option_rule(schema, required.contains(&name.as_str())),
-            about: schema.get("description").and_then(Value::as_str).map(|about| quotation(about, 2000)),
-        };
-        properties.into_iter().flatten().map(row).collect()
     }
 
     fn externs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,64 +172,25 @@ impl Page {
         writeln!(f, "\nImports: what it can call; each call is held to what is granted above")?;
         own.into_iter().try_for_each(|import| f.write_str(&extern_line(import)))?;
         if !wasi.is_empty() {
-            let names: Vec<String> = wasi.iter().map(|import| shown(&import.name, 120)).collect();
             let said = "for its language's own library, which finds no file, no variable and no network \
                 that is not granted above:";
-            f.write_str(&wrapped("  ", "      ", &format!("{said} {}", names.join(", "))))?;
+            f.write_str(&wrapped("  ", "      ", &format!("{said} {}", packages(&wasi))))?;
         }
         writeln!(f, "\nExports: what mst calls")?;
         self.exports.iter().try_for_each(|export| f.write_str(&extern_line(export)))
     }
 }
 
-/// An option on the page.
-pub(super) struct OptionRow {
-    pub(super) name: String,
-    /// What it may be.
-    pub(super) rule: String,
-    /// What the plugin says of it, as a quotation.
-    pub(super) about: Option<String>,
-}
-
-/// What an option may be, and what it is where nobody sets it.
-fn option_rule(schema: &Value, is_required: bool) -> String {
-    let text = |value: &Value| match value {
-        Value::String(text) => code(text, crate::manifest::MAX_BYTES),
-        other => code(&other.to_string(), crate::manifest::MAX_BYTES),
-    };
-    let mut rules = vec![match schema.get("type") {
-        Some(Value::String(kind)) => shown(kind, 64),
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
-        _ => "any".to_owned(),
-    }];
-    if let Some(format) = schema.get("format").and_then(Value::as_str) {
-        rules.push(shown(format, 64));
-    }
-    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        rules.push(format!("one of {}", words.iter().map(text).collect::<Vec<_>>().join(", ")));
-    }
-    if let Some(pattern) = schema.get("pattern") {
-        rules.push(format!("matching {}", text(pattern)));
-    }
-    if is_required {
-        rules.push("required".to_owned());
-    }
-    if let Some(default) = schema.get("default") {
-        rules.push(format!("{} where you set none", text(default)));
-    }
-    rules.join(", ")
-}
-
 impl Line {
-    /// Its lines, without the marks that stand elsewhere. What mst says of it is before all that is
-    /// the plugin's own.
-    fn to_text(&self, elsewhere: &[&Mark]) -> String {
+    /// Its lines, without what is said elsewhere. What mst says of it is before all that is the plugin's
+    /// own.
+    fn to_text(&self, shared: &Shared<'_>) -> String {
         let standing = self.standing().map(|standing| format!("[{standing}] ")).unwrap_or_default();
         let mut out = format!("  {standing}{}\n", self.key);
         if let Some(command) = self.command() {
-            out += &wrapped("      ", "          ", &argv(command));
+            out += &wrapped("      ", "          ", &argv(command, shared));
         }
-        for fact in self.all_facts() {
+        for fact in shared.facts(self) {
             out += &wrapped("      ", "        ", &fact);
         }
         if let Request::Secret(secret) = &self.request {
@@ -213,15 +200,10 @@ impl Line {
         if let Some(rule) = &self.refused {
             out += &wrapped("      x ", "        ", &shown(rule, 1000));
         }
-        for mark in self.own_marks(elsewhere) {
+        for mark in shared.marks(self) {
             out += &marked(mark);
         }
         out
-    }
-
-    /// Its marks, without those of every command that stand elsewhere.
-    pub(super) fn own_marks<'a>(&'a self, elsewhere: &'a [&Mark]) -> impl Iterator<Item = &'a Mark> {
-        self.risks.iter().filter(move |mark| !self.is_command() || !elsewhere.contains(mark))
     }
 }
 
@@ -229,9 +211,32 @@ fn marked(mark: &Mark) -> String {
     wrapped("      ! ", "        ", &mark.text)
 }
 
+/// How long a call into it may take, and what it may use. `mst` holds these against what it does.
+fn calls(world: World) -> String {
+    let time = match world {
+        World::MachineRunner => "30s each, making and copying 10m, removing 2m".to_owned(),
+        World::ShardRunner => "30s each, a shard 7 days, removing 2m".to_owned(),
+        World::Dataset => "30s each".to_owned(),
+        World::Judge => {
+            let scoring = mst_model::deadlines::Deadlines::default().scoring;
+            format!("one a trial, in the eval's time for it ({scoring} where it says none)")
+        }
+    };
+    format!("{time}; 256 MiB of memory and 10,000 acts outside of itself a call")
+}
+
 /// A command on one line, so that a reader sees where each element begins and ends.
-pub(super) fn argv(command: &CommandTemplate) -> String {
-    command.template.argv().into_iter().map(word).collect::<Vec<_>>().join(" ")
+pub(super) fn argv(command: &CommandTemplate, shared: &Shared<'_>) -> String {
+    let words = shared.argv(command).into_iter().map(|each| match each {
+        Word::Own(element) => word(element),
+        Word::Shared => SIGN.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Elements of commands on one line.
+pub(super) fn words(elements: &[&str]) -> String {
+    elements.iter().map(|element| word(element)).collect::<Vec<_>>().join(" ")
 }
 
 /// An interface and its functions.
@@ -240,6 +245,22 @@ pub(super) fn extern_row(item: &Extern) -> [String; 2] {
     let plain = |function: &String| function.rsplit(']').next().unwrap_or_default().to_owned();
     let functions: Vec<String> = item.functions.iter().map(plain).collect();
     [shown(&item.name, 120), shown(&functions.join(", "), 2000)]
+}
+
+/// Interfaces by their packages, as `wasi:io@0.2.6 error, streams`.
+fn packages(items: &[&Extern]) -> String {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+    for item in items {
+        let (path, version) = item.name.rsplit_once('@').unwrap_or((&item.name, ""));
+        let (package, interface) = path.split_once('/').unwrap_or((path, ""));
+        let package = format!("{}@{}", shown(package, 80), shown(version, 40));
+        match out.iter_mut().find(|(known, _)| *known == package) {
+            Some((_, interfaces)) => interfaces.push(shown(interface, 80)),
+            None => out.push((package, vec![shown(interface, 80)])),
+        }
+    }
+    let each = out.into_iter().map(|(package, interfaces)| format!("{package} {}", interfaces.join(", ")));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn extern_line(item: &Extern) -> String {
@@ -252,7 +273,7 @@ fn extern_line(item: &Extern) -> String {
 /// it.
 fn word(element: &str) -> String {
     let plain = !element.is_empty()
-        && !element.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | '`'));
+        && !element.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | '`' | '<' | '>'));
     let text = shown(element, crate::template::Template::MAX_BYTES);
     if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

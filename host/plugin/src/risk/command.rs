@@ -6,8 +6,8 @@ use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
     loads_code, sounds_secret, way_out,
 };
-use super::{Gist, Mark, default_of};
-use crate::legible::{listed, shown};
+use super::{Gist, Mark, default_of, whereabouts};
+use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{CommandTemplate, Stdin};
 use crate::template::{Element, Filler, Part, Place, Slot, SlotType, Template};
@@ -15,25 +15,31 @@ use crate::template::{Element, Filler, Part, Place, Slot, SlotType, Template};
 /// Places that everybody may name.
 const COMMON: [&str; 4] = ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"];
 
-/// What a command's text names. What stands behind an engine or a login is done elsewhere, so of
-/// that only the shells are looked for.
+/// What a command's text names. What stands behind an engine or a login is done elsewhere, so among
+/// the programs of that are only the shells.
 #[derive(Default)]
-struct Named {
+pub(super) struct Named {
     /// Programs, each with the element that it stands in.
     programs: Vec<(String, usize)>,
+    /// Programs that a shell on another machine is told.
+    there: Vec<String>,
+    /// Whether it is told a script, and no command alone.
+    script_there: bool,
     /// Absolute paths that are arguments.
     paths: Vec<String>,
 }
 
 impl Named {
-    /// In a command, with what its first element can be.
-    fn of(template: &Template, first: &First) -> Named {
+    /// In a command.
+    pub(super) fn of(command: &CommandTemplate) -> Named {
+        let (template, first) = (&command.template, First::of(command));
         let mut named = Named::default();
-        let (mut shell, mut elsewhere) = (false, false);
+        let (mut shell, mut elsewhere, mut login) = (false, false, false);
         for program in &first.programs {
             let name = base(program);
             shell |= SHELLS.contains(&name);
             elsewhere |= is_elsewhere(name);
+            login |= REMOTES.contains(&name);
             named.programs.push((name.to_owned(), 0));
         }
         let whole_word = |text| Literal { text, whole: true, begins: true };
@@ -44,13 +50,18 @@ impl Named {
             if shell && !elsewhere {
                 named.script(at, text, begins);
                 elsewhere = whole && is_elsewhere(base(text));
+                login |= whole && REMOTES.contains(&base(text));
                 continue;
+            }
+            if login && !text.starts_with('-') {
+                named.there(text, whole);
             }
             let name = base(text);
             if whole && (SHELLS.contains(&name) || (!elsewhere && is_known(name))) {
                 named.programs.push((name.to_owned(), at));
                 shell |= SHELLS.contains(&name);
                 elsewhere |= is_elsewhere(name);
+                login |= REMOTES.contains(&name);
             } else if !elsewhere && (begins || text.contains('=')) {
                 named.path(text.rsplit('=').next().unwrap_or(text));
             }
@@ -58,12 +69,18 @@ impl Named {
         named
     }
 
+    /// What a shell on another machine is told.
+    fn there(&mut self, text: &str, whole: bool) {
+        let names = words(text).map(base).filter(|name| is_known(name) && !STARTERS.contains(name));
+        self.there.extend(names.map(str::to_owned));
+        let signs = |c: char| matches!(c, ';' | '|' | '&' | '<' | '>' | '$' | '`' | '(' | '\n');
+        self.script_there |= text.contains(signs) || (whole && text.trim().contains(' '));
+    }
+
     /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,
     /// is no place of its own.
     fn script(&mut self, at: usize, text: &str, begins: bool) {
-        let words = text
-            .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')));
-        for word in words.filter(|word| !word.is_empty()) {
+        for word in words(text) {
             let name = base(word);
             if is_known(name) && !STARTERS.contains(&name) {
                 self.programs.push((name.to_owned(), at));
@@ -90,14 +107,13 @@ impl Named {
     }
 
     /// Those that are on a list, each once.
-    fn on(&self, list: &[&str]) -> Vec<&str> {
-        let mut out: Vec<&str> = Vec::new();
-        for (name, _) in &self.programs {
-            if list.contains(&name.as_str()) && !out.contains(&name.as_str()) {
-                out.push(name);
-            }
-        }
-        out
+    pub(super) fn on(&self, list: &[&str]) -> Vec<&str> {
+        once(self.programs.iter().map(|(name, _)| name.as_str()), list)
+    }
+
+    /// The same of those that a shell on another machine is told.
+    fn on_there(&self, list: &[&str]) -> Vec<&str> {
+        once(self.there.iter().map(String::as_str), list)
     }
 
     /// The element of the first shell.
@@ -105,6 +121,22 @@ impl Named {
         let shell = self.programs.iter().find(|(name, _)| SHELLS.contains(&name.as_str()));
         shell.map(|(_, at)| *at)
     }
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a str>, list: &[&str]) -> Vec<&'a str> {
+    let mut out: Vec<&str> = Vec::new();
+    for name in names.filter(|name| list.contains(name)) {
+        if !out.contains(&name) {
+            out.push(name);
+        }
+    }
+    out
+}
+
+/// What a shell would take for words, and signs between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')))
+        .filter(|word| !word.is_empty())
 }
 
 fn is_elsewhere(name: &str) -> bool {
@@ -117,16 +149,16 @@ fn is_known(name: &str) -> bool {
 }
 
 /// A literal text of an element.
-struct Literal<'a> {
-    text: &'a str,
+pub(super) struct Literal<'a> {
+    pub(super) text: &'a str,
     /// Whether it is all of it.
-    whole: bool,
+    pub(super) whole: bool,
     /// Whether the element begins with it.
     begins: bool,
 }
 
 /// The literal texts of an element; of a choice, all of it.
-fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
+pub(super) fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
     let whole = element.parts.len() == 1;
     element.parts.iter().enumerate().flat_map(move |(at, part)| {
         let texts: Vec<&str> = match part {
@@ -140,8 +172,8 @@ fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
     })
 }
 
-/// What the first element can be: a program, the plugin's choice of several, or what the plugin's
-/// schema says where the user says nothing, which may have arguments of its own.
+/// What the first element can be: a program, the plugin's or the user's choice of several, or what the
+/// plugin's schema says where the user says nothing, which may have arguments of its own.
 #[derive(Default)]
 struct First {
     programs: Vec<String>,
@@ -150,7 +182,7 @@ struct First {
 
 impl First {
     fn of(command: &CommandTemplate) -> First {
-        let programs = command.template.programs();
+        let programs = command.programs();
         if !programs.is_empty() {
             let programs = programs.into_iter().map(str::to_owned).collect();
             return First { programs, ..First::default() };
@@ -195,8 +227,9 @@ fn script(template: &Template, shell_at: usize) -> Script {
 pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate) -> Vec<Mark> {
     let mut out = Vec::new();
     let template = &command.template;
-    let named = Named::of(template, &First::of(command));
-    let is_users = template.programs().is_empty();
+    let named = Named::of(command);
+    let is_users = command.programs().is_empty();
+    let chooses = command.program_option().filter(|_| !is_users);
     let slots = || template.slots();
     let free = |slot: &&Slot| {
         slot.kind.filler() == Filler::Plugin
@@ -214,15 +247,23 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
             "what it runs or reads there (tests, build files, configuration) may be the evaluated client's own work, run as you",
         ));
     }
+    let leads_on = [ENGINES, REMOTES, CLUSTERS].iter().any(|list| !named.on(list).is_empty());
+    out.extend(whereabouts::mark(command, leads_on).filter(|_| place == Place::Exec));
     if is_users {
         out.push(users_command(manifest, slots().next().map(|slot| &slot.kind)));
     }
-    for program in template.programs() {
+    if let Some(option) = chooses {
+        let programs = listed(command.programs());
+        let default = default_of(manifest, option).map(|default| format!(", {default} where you set none"));
+        out.push(Mark::note(format!(
+            "your option `{}` says which program: one of {programs}{}",
+            shown(option, 64),
+            default.unwrap_or_default()
+        )));
+    }
+    for program in command.programs() {
         if place == Place::Workspace && program.contains('/') && !program.starts_with('/') {
-            out.push(Mark::note(format!(
-                "a program out of the workspace: `{}` may have been written by what is being evaluated",
-                shown(program, 80)
-            )));
+            out.push(Mark::note(format!("a file beside your eval, run as a program: {}", code(program, 80))));
         }
     }
     if let Some(at) = named.shell_at() {
@@ -254,6 +295,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         let text = "speaks to a container engine: who may do that is as good as root on its host";
         out.push(Mark::grave(Gist::Root, text));
         ways_out(&mut out, template);
+        removals(&mut out, template);
     }
     let sees = slots().any(|slot| slot.kind == SlotType::HostDir);
     list(&mut out, named.on(NETWORK), |names| {
@@ -263,6 +305,17 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     list(&mut out, named.on(CHANGERS), |names| {
         Mark::grave(Gist::Changes, format!("changes or removes files where its arguments say: {names}"))
     });
+    list(&mut out, named.on_there(CHANGERS), |names| {
+        let text = format!("changes or removes files on the other machine, where its arguments say: {names}");
+        Mark::grave(Gist::ChangesThere, text)
+    });
+    list(&mut out, named.on_there(RAISERS), |names| {
+        Mark::grave(Gist::Raised, format!("more rights than the login's, on the other machine: {names}"))
+    });
+    if named.script_there {
+        let text = "a shell on the other machine runs the script that stands here";
+        out.push(Mark::grave(Gist::ScriptThere, text));
+    }
     let mut paths: Vec<&str> = named.paths.iter().map(String::as_str).collect();
     paths.dedup();
     list(&mut out, paths, |names| {
@@ -293,7 +346,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         out.push(Mark::note("sees a directory of mst's: what goes to a machine, or comes from it"));
     }
     environment(&mut out, command);
-    options(&mut out, manifest, command, is_users);
+    options(&mut out, manifest, command);
     out.sort_by_key(|mark| mark.gist.is_none());
     out
 }
@@ -342,7 +395,7 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
 fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
     let names = listed(names.iter().copied());
     out.push(Mark::grave(Gist::Login, format!("logs in on another machine, with your keys: {names}")));
-    out.push(Mark::note(format!("a shell there may read the arguments: {names}")));
+    out.push(Mark::note(format!("a shell on the other machine reads the arguments: {names}")));
     out.push(Mark::note(format!(
         "goes by your own configuration of {names}, which may name further programs and hosts"
     )));
@@ -355,7 +408,7 @@ fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
     };
     let leading = || template.elements().iter().filter(|element| flag(element).is_some());
     let chosen = leading().flat_map(Element::slots).any(|slot| slot.kind.filler() == Filler::Plugin);
-    let whose = if chosen { ", of the plugin's choice" } else { "" };
+    let whose = if chosen { " of the plugin's choice" } else { "" };
     list(out, leading().filter_map(|element| flag(&element)).collect(), |flags| {
         Mark::grave(Gist::Ports, format!("leads ports{whose} between this machine and another: {flags}"))
     });
@@ -410,6 +463,24 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
     }
 }
 
+/// What an engine is told to remove or to stop.
+fn removals(out: &mut Vec<Mark>, template: &Template) {
+    const REMOVE: [&str; 8] = ["kill", "prune", "remove", "rm", "rmi", "stop", "system", "volume"];
+    let words = template.elements().iter().skip(1).take(2).flat_map(literals);
+    let removes: Vec<&str> =
+        words.filter(|word| word.whole && REMOVE.contains(&word.text)).map(|word| word.text).collect();
+    if removes.is_empty() {
+        return;
+    }
+    let msts =
+        template.slots().all(|slot| slot.kind.filler() == Filler::Host || slot.kind.filler() == Filler::User);
+    let whose = if msts { "" } else { ", of the plugin's choice" };
+    out.push(Mark::grave(
+        Gist::Removes,
+        format!("has the engine remove or stop what it has{whose}: {}", listed(removes)),
+    ));
+}
+
 /// What of the user's environment it is given.
 fn environment(out: &mut Vec<Mark>, command: &CommandTemplate) {
     for var in &command.secrets {
@@ -432,7 +503,7 @@ fn environment(out: &mut Vec<Mark>, command: &CommandTemplate) {
 }
 
 /// The user's options in it: files that they name, and what they are where they are not set.
-fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate, is_users: bool) {
+fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate) {
     let mut names: Vec<&str> = Vec::new();
     for slot in command.template.slots() {
         if let SlotType::Option(name) = &slot.kind
@@ -451,7 +522,9 @@ fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate, 
             format!("is told of files of yours, and may read and change them: your options {names}"),
         )
     });
-    for name in names.into_iter().skip(usize::from(is_users)) {
+    // What the one that says the program is stands there.
+    let program = command.program_option();
+    for name in names.into_iter().filter(|name| Some(*name) != program) {
         if let Some(default) = default_of(manifest, name) {
             out.push(Mark::note(format!(
                 "your option `{}` is {default} where you set none",

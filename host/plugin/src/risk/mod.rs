@@ -5,7 +5,9 @@
 //! none says that something is safe.
 
 mod command;
+mod network;
 mod programs;
+mod whereabouts;
 
 use mst_model::Kind;
 use serde::{Serialize, Serializer};
@@ -16,6 +18,7 @@ use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{Access, Dir, Host, Http, Request, Secret};
 use crate::template::{Place, SlotType, Template};
+pub(crate) use network::reached;
 use programs::sounds_secret;
 
 /// Something to stop at. As JSON it is its sentence.
@@ -34,11 +37,16 @@ pub(crate) enum Gist {
     AnyProgram,
     FetchedCode,
     Raised,
+    Here,
+    Somewhere,
     Root,
     OpensContainer,
     Login,
+    Elsewhere,
     Source,
     Changes,
+    ChangesThere,
+    Removes,
     Places,
     Secret,
     Network,
@@ -50,6 +58,8 @@ pub(crate) enum Gist {
     Near,
     Writes,
     Script,
+    ScriptThere,
+    InContainer,
 }
 
 impl Gist {
@@ -59,11 +69,20 @@ impl Gist {
             Gist::AnyProgram => "as good as any program of the plugin's choice, run as you",
             Gist::FetchedCode => "runs code that it fetches",
             Gist::Raised => "takes more rights than yours",
+            Gist::Here => "the clients that are evaluated run on this machine, as you, without isolation",
+            Gist::Somewhere => {
+                "where the clients that are evaluated run is not known: take it for this machine, as you"
+            }
             Gist::Root => "as good as root on a container engine's host",
             Gist::OpensContainer => "opens containers to the engine's host",
             Gist::Login => "can log in or act on other machines, as you",
+            Gist::Elsewhere => {
+                "the clients that are evaluated run on another machine, confined by nothing that mst knows of"
+            }
             Gist::Source => "has mst run a program, as you, to get a secret",
             Gist::Changes => "changes or removes files",
+            Gist::ChangesThere => "changes or removes files on other machines",
+            Gist::Removes => "removes or stops containers",
             Gist::Places => "goes to fixed places of this machine",
             Gist::Secret => "gets variables of yours that sound like secrets",
             Gist::Network => "can send and fetch over the network",
@@ -75,6 +94,8 @@ impl Gist {
             Gist::Near => "reaches addresses of this machine or its network",
             Gist::Writes => "changes and removes files in directories of yours",
             Gist::Script => "runs scripts, which are to be read",
+            Gist::ScriptThere => "has scripts run on other machines, which are to be read",
+            Gist::InContainer => "the clients that are evaluated run in a container",
         }
     }
 }

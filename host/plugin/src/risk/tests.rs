@@ -34,7 +34,7 @@ fn a_program_is_known_wherever_it_stands() {
         &[Gist::Root, Gist::OpensContainer],
     );
     has("['podman-remote', 'ps']", &[Gist::Root]);
-    has("['nice', 'ssh', '--', 'h', '{command:shell}']", &[Gist::Login]);
+    has("['nice', 'ssh', '--', 'h', '{command:shell}']", &[Gist::Somewhere, Gist::Login]);
     has("['/bin/sh', '-c', 'ssh root@evil reboot']", &[Gist::Login, Gist::Script]);
     has("['kubectl', 'exec', 'x']", &[Gist::Login]);
     has("['wrap', 'sudo', 'x']", &[Gist::Raised]);
@@ -42,7 +42,13 @@ fn a_program_is_known_wherever_it_stands() {
     has("['{p:enum(true|docker)}']", &[Gist::Root]);
     // What runs in a container or on another machine is not done here.
     has("['docker', 'exec', 'x', 'rm', '-rf', '/']", &[Gist::Root]);
-    has("['docker', 'rm', '-f', 'x']", &[Gist::Root]);
+    has("['docker', 'rm', '-f', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'container', 'prune']", &[Gist::Root, Gist::Removes]);
+    // What a shell on another machine is told is told of that.
+    has("['ssh', '--', 'h', 'rm', '-rf', '/']", &[Gist::Login, Gist::ChangesThere]);
+    has("['ssh', '--', 'h', 'cd x; rm -rf y']", &[Gist::Login, Gist::ChangesThere, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'sudo reboot']", &[Gist::Raised, Gist::Login, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'ls']", &[Gist::Login]);
 }
 
 #[test]
@@ -74,19 +80,20 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
             said("['bash', '{x:ident}']"),
         ].join("--\n"),
         @"
-    a shell with a fixed script: it runs what stands here, and slots are only its arguments
-    --
-    a shell with a fixed script that runs its own arguments, and the plugin fills some of them
-    --
-    a shell: its arguments are a program
-    --
-    a shell: its arguments are a program, and the plugin fills some of them
-    --
-    a shell that may run what it fetches
-    can send and fetch over the network: `curl`
-    --
-    a shell: its arguments are a program, and the plugin fills some of them
-    "
+        a shell with a fixed script: it runs what stands here, and slots are only its arguments
+        --
+        a shell with a fixed script that runs its own arguments, and the plugin fills some of them
+        --
+        the clients run on this machine, as you, without isolation
+        a shell: its arguments are a program
+        --
+        a shell: its arguments are a program, and the plugin fills some of them
+        --
+        a shell that may run what it fetches
+        can send and fetch over the network: `curl`
+        --
+        a shell: its arguments are a program, and the plugin fills some of them
+        "
     );
     assert!(
         marks(&format!("{HEAD}{}", exec("['sh', '-c', 'echo {x:ident}']", "")))
@@ -137,13 +144,13 @@ fn files_ports_and_variables_of_the_users_are_named() {
     let env = "env=['SSH_AUTH_SOCK', 'AWS_SECRET_ACCESS_KEY', 'LD_PRELOAD']";
     insta::assert_snapshot!(texts(&format!("{HEAD}{options}{}", exec(argv, env))), @"
     logs in on another machine, with your keys: `ssh`
-    leads ports, of the plugin's choice between this machine and another: `-L`
+    leads ports of the plugin's choice between this machine and another: `-L`
     has the login run a program on this machine: `-oProxyCommand=nc h`
     gets your SSH agent: may log in wherever your keys do
     gets what sounds like a secret, and may do with it what it likes: your `AWS_SECRET_ACCESS_KEY`
     gets variables that lead a program to code to run: your `LD_PRELOAD`
     is told of files of yours, and may read and change them: your options `identity`
-    a shell there may read the arguments: `ssh`
+    a shell on the other machine reads the arguments: `ssh`
     goes by your own configuration of `ssh`, which may name further programs and hosts
     gets of your environment: `SSH_AUTH_SOCK`, `AWS_SECRET_ACCESS_KEY`, `LD_PRELOAD`
     ");

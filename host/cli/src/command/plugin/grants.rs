@@ -153,13 +153,19 @@ pub(crate) fn add(args: AddArgs) -> Result<Exit, Failure> {
         return Err(unanswered(&pinned, diff.as_ref(), &pending, &args.source));
     };
     grant_keys(&mut pinned, &wanted, &policy)?;
-    let mut said = summary(&pinned, lock.path());
+    let mut said = summary(&pinned, &lock, &policy);
     // Whatever became of it: other bytes than somebody looked at are told, and all that they change.
     if let Some(diff) = diff.filter(|diff| diff.is_another_file()) {
         said += &format!("in place of another file:\n{diff}");
     }
     lock.lock.put(pinned);
     lock.write()?;
+    // Who was asked has seen it; who said it beforehand should have.
+    if !args.grant.is_empty() {
+        let short = page(&file, &lock, &policy).short();
+        let more = format!("`mst plugin inspect {}` shows all of it", args.source.display());
+        show::aside(&mst_sandbox::clean(&format!("{}\n{more}\n", short.trim_end()), usize::MAX, true));
+    }
     show::result(&mst_sandbox::clean(&said, usize::MAX, true))?;
     Ok(Exit::Done)
 }
@@ -266,7 +272,7 @@ pub(crate) fn grant(args: GrantArgs) -> Result<Exit, Failure> {
     let (mut pinned, _) = Pinned::new(&file, pinned.source.clone()).taking_over(&pinned);
     bind(&mut pinned, &args.bind, &lock, &policy)?;
     grant_keys(&mut pinned, &args.keys, &policy)?;
-    let said = summary(&pinned, lock.path());
+    let said = summary(&pinned, &lock, &policy);
     lock.lock.put(pinned);
     lock.write()?;
     show::result(&said)?;
@@ -292,7 +298,12 @@ pub(crate) fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
         }
         asked.granted = false;
     }
-    let said = summary(&pinned, lock.path());
+    // What is taken back is taken back whatever a policy says, and where none can be read.
+    let policy = policies::found(lock.dir(), Path::new("")).unwrap_or_else(|failure| {
+        show::aside(&failure.one_line());
+        Policy::default()
+    });
+    let said = summary(&pinned, &lock, &policy);
     lock.lock.put(pinned);
     lock.write()?;
     show::result(&said)?;
@@ -314,10 +325,15 @@ fn pinned(lock: &LockFile, id: &PluginId) -> Result<Pinned, Failure> {
     })
 }
 
-/// What the lock says of a plugin now.
-fn summary(pinned: &Pinned, lock: &Path) -> String {
-    let mut text = format!("{} {} in {}\n", pinned.id, pinned.version, lock.display());
+/// What the lock says of a plugin now, and what a policy takes of that.
+fn summary(pinned: &Pinned, lock: &LockFile, policy: &Policy) -> String {
+    let mut text = format!("{} {} in {}\n", pinned.id, pinned.version, lock.path().display());
+    if let Some(rule) = policy.refuses_plugin(&pinned.id) {
+        text += &format!("  x refused all the same: {rule}\n");
+    }
+    let sources = policy.refused_sources(&pinned.bindings);
     for (key, asked) in &pinned.requests {
+        let stands = asked.granted || asked.request.is_granted_by_use();
         let word = match asked {
             asked if asked.granted => "granted",
             asked if asked.request.is_granted_by_use() => "by option",
@@ -332,7 +348,14 @@ fn summary(pinned: &Pinned, lock: &Path) -> String {
             }
             _ => None,
         };
-        text.push_str(&format!("  {word:<11}  {key}{}\n", bound.unwrap_or_default()));
+        text += &format!("  {word:<11}  {key}{}\n", bound.unwrap_or_default());
+        let rule = policy.refuses(&asked.request).or_else(|| sources.get(key).cloned());
+        if let Some(rule) = rule.filter(|_| stands) {
+            text += &format!("    x refused all the same: {rule}\n");
+        }
+        for (program, rule) in policy.refuses_some(&asked.request).into_iter().filter(|_| stands) {
+            text += &format!("    x refused with `{program}`: {rule}\n");
+        }
     }
     text
 }

@@ -70,7 +70,8 @@ struct InspectArgs {
     /// Print it as Markdown, for a pull request
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Say what this policy would refuse, in place of those that bind here
+    /// Say what this policy would refuse, in place of those that bind here; `mst schema policy` says how one
+    /// is written
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
@@ -116,10 +117,8 @@ fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
 fn page(file: &PluginFile, lock: &LockFile, policy: &Policy) -> Page {
     let manifest = file.manifest();
     let pinned = lock.lock.get(&manifest.id);
-    let mut refused = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
-    refused.extend(policy.refused(manifest));
-    let mut page =
-        Page::of(file).with_policy(policy.refuses_plugin(&manifest.id), &refused).held_to(policy.files());
+    let sources = pinned.map(|pinned| policy.refused_sources(&pinned.bindings)).unwrap_or_default();
+    let mut page = Page::of(file).held_to(policy, &sources);
     if plugins::is_built_in(file) {
         page = page.of_own();
     }
@@ -247,4 +246,36 @@ fn check(folder: &Path, built: &[Built]) -> Result<Exit, Failure> {
     let mut failure = Failure::new(format!("`{}` is not what its sources build", folder.display()));
     failure.causes = faults;
     Err(failure.hint("run `mst plugin dist` on the folder of the plugins, and commit what it writes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use mst_sandbox::Limits;
+
+    use super::*;
+    use crate::machines::{CALL, COPY, CREATE, DESTROY, SHARD};
+
+    #[test]
+    fn a_page_says_the_bounds_that_calls_have() {
+        let limits = Limits::default();
+        let calls = |file: &PluginFile| {
+            let text = Page::of(file).to_string();
+            let calls = text.split_once("  calls     ").expect("said").1;
+            let calls = calls.split_once("\n\n").expect("more follows").0;
+            calls.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let of = |id: &str| calls(&plugins::first_party(id).expect("there").expect("whole"));
+        let call = CALL.as_secs();
+        assert_eq!((limits.call_time, CREATE), (CALL, COPY));
+        let most =
+            format!("{} MiB of memory and 10,000 acts outside of itself a call", limits.memory_bytes >> 20);
+        assert_eq!(of("mst/dataset/jsonl"), format!("{call}s each; {most}"));
+        let (create, destroy) = (CREATE.as_secs() / 60, DESTROY.as_secs() / 60);
+        assert_eq!(
+            of("mst/runner/docker"),
+            format!("{call}s each, making and copying {create}m, removing {destroy}m; {most}")
+        );
+        assert_eq!(SHARD.as_secs(), 7 * 24 * 3600, "as the page of a shard-runner says");
+        assert!(of("mst/judge/text").contains("(3m where it says none)"));
+    }
 }

@@ -1,0 +1,173 @@
+//! Where that runs which a runner's command starts for mst: the worker, and with it the clients that
+//! are evaluated.
+//!
+//! Only what certainly leads elsewhere counts as elsewhere: a program by its plain name, the words of
+//! its command line that make it do so, and mst's own command behind them. Of all else it is said that
+//! it runs here.
+
+use super::programs::{INTERPRETERS, RAISERS, SHELLS, STARTERS, base};
+use super::{Gist, Mark};
+use crate::legible::listed;
+use crate::request::CommandTemplate;
+use crate::template::{Element, Part, Slot, SlotType};
+
+/// Engines whose `exec` and `run` run a command in a container.
+const ENGINES: [&str; 4] = ["docker", "nerdctl", "podman", "podman-remote"];
+/// Programs whose `exec` runs a command in a pod.
+const CLUSTERS: [&str; 2] = ["kubectl", "oc"];
+
+/// What to know about a command that takes one of mst's own; none about others.
+pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
+    let elements = command.template.elements();
+    let at = elements.iter().position(|element| element.slots().any(is_msts))?;
+    let programs = command.programs();
+    let all = |names: &[&str]| !programs.is_empty() && programs.iter().all(|name| names.contains(name));
+    let does = |words: &[&str]| elements.get(1).and_then(text).is_some_and(|word| words.contains(&word));
+    let names = listed(programs.iter().copied());
+    Some(if all(&ENGINES) && does(&["exec", "run"]) && at > 1 {
+        let text = "the clients run in a container of the engine's, which confines them as far as the command \
+                    that makes it says";
+        Mark::grave(Gist::InContainer, text)
+    } else if all(&CLUSTERS) && does(&["exec"]) && dashes(elements, at).is_some() {
+        let text = "the clients run in a pod of a cluster: what confines them there mst does not know";
+        Mark::grave(Gist::Elsewhere, text)
+    } else if all(&["ssh"]) && behind_login(elements, at) {
+        let text = "the clients run on the host that it logs in to, as whom it logs in, without isolation: they \
+                    may do there what that account may. That host may be this one";
+        Mark::grave(Gist::Elsewhere, text)
+    } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
+        Mark::grave(Gist::Here, "the clients run on this machine, as you, without isolation")
+    } else {
+        let text = match names.as_str() {
+            "" => "where the clients run is not known: take it for this machine, as you, without isolation"
+                .to_owned(),
+            names => format!(
+                "where {names} runs the clients is not known: take it for this machine, as you, without isolation"
+            ),
+        };
+        Mark::grave(Gist::Somewhere, text)
+    })
+}
+
+fn is_msts(slot: &Slot) -> bool {
+    matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell)
+}
+
+fn runs_here(program: &str) -> bool {
+    [SHELLS, INTERPRETERS, RAISERS, STARTERS].iter().any(|list| list.contains(&base(program)))
+}
+
+/// The text of an element that is nothing else.
+fn text(element: &Element) -> Option<&str> {
+    match element.parts.as_slice() {
+        [Part::Literal(text)] if !element.optional => Some(text),
+        _ => None,
+    }
+}
+
+/// Where the first `--` stands before an element.
+fn dashes(elements: &[Element], at: usize) -> Option<usize> {
+    elements[..at].iter().position(|element| text(element) == Some("--"))
+}
+
+/// Whether what stands at `at` is what a shell on the other host reads: options of `ssh` that are each
+/// whole in one element, a `--`, the host, and then it. Elsewhere it could be an option's argument, which
+/// `ssh` may run here.
+fn behind_login(elements: &[Element], at: usize) -> bool {
+    let Some(dashes) = dashes(elements, at) else { return false };
+    let may_be_option = |element: &Element| match element.parts.first() {
+        Some(Part::Literal(text)) => text.starts_with('-'),
+        Some(Part::Slot(Slot { kind: SlotType::Enum(words), .. })) => {
+            words.iter().any(|word| word.starts_with('-'))
+        }
+        _ => false,
+    };
+    at > dashes + 1
+        && elements[1..dashes].iter().all(is_whole_option)
+        && !elements[dashes + 1..=at].iter().any(may_be_option)
+}
+
+/// Options of `ssh` that take an argument, and such as take none.
+const WITH: &str = "BbcDEeFIiJLlmOopQRSWw";
+const WITHOUT: &str = "46AaCfGgKkMNnqsTtVvXxYy";
+
+/// Whether an element is an option of `ssh` with its argument, where it takes one.
+fn is_whole_option(element: &Element) -> bool {
+    let Some(Part::Literal(text)) = element.parts.first() else { return false };
+    let Some(letters) = text.strip_prefix('-') else { return false };
+    match letters.chars().next() {
+        Some(letter) if WITH.contains(letter) => letters.len() > 1 || element.parts.len() > 1,
+        Some(_) => element.parts.len() == 1 && letters.chars().all(|letter| WITHOUT.contains(letter)),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Manifest;
+    use crate::request::Request;
+
+    #[track_caller]
+    fn gist(argv: &str) -> Option<Gist> {
+        let text = format!(
+            "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+             [options]\ntype='object'\n[options.properties.engine]\nenum=['docker', 'podman']\n\
+             [options.properties.any]\ntype='string'\ndefault='docker'\n\
+             [[exec]]\nid='c'\nargv={argv}\ntimeout='1s'"
+        );
+        let manifest = Manifest::from_toml(&text).expect(argv);
+        let marks = crate::risk::of(&manifest, &Request::Exec(manifest.exec[0].clone()));
+        let all = [Gist::Here, Gist::Somewhere, Gist::Elsewhere, Gist::InContainer];
+        marks.into_iter().filter_map(|mark| mark.gist).find(|gist| all.contains(gist))
+    }
+
+    #[test]
+    fn what_certainly_leads_elsewhere_is_elsewhere() {
+        for (argv, gist_of) in [
+            ("['docker', 'exec', '-i', '{machine}', '{command...}']", Gist::InContainer),
+            ("['podman', 'run', 'x', 'sh', '-c', '{command:shell}']", Gist::InContainer),
+            ("['{option(engine)}', 'exec', '{machine}', '{command...}']", Gist::InContainer),
+            ("['{e:enum(docker|podman)}', 'exec', '{machine}', '{command...}']", Gist::InContainer),
+            ("['ssh', '-T', '-oBatchMode=yes', '--', 'host', 'exec {command:shell}']", Gist::Elsewhere),
+            ("['ssh', '-T', '--', '{h:ident}', 'exec {command:shell}']", Gist::Elsewhere),
+            ("['kubectl', 'exec', '-i', 'pod', '--', '{command...}']", Gist::Elsewhere),
+        ] {
+            assert_eq!(gist(argv), Some(gist_of), "{argv}");
+        }
+    }
+
+    #[test]
+    fn what_runs_here_is_said_to_and_what_is_not_known_is_taken_for_it() {
+        for argv in [
+            "['/bin/sh', '-c', 'exec {command:shell}']",
+            "['env', 'A=b', '{command...}']",
+            "['sudo', '{command...}']",
+        ] {
+            assert_eq!(gist(argv), Some(Gist::Here), "{argv}");
+        }
+        for argv in [
+            "['box', '{command...}']",
+            "['/tmp/docker', 'exec', '{machine}', '{command...}']",
+            "['docker', 'compose', 'exec', 'x', '{command...}']",
+            "['podman', 'unshare', '{command...}']",
+            "['{e:enum(docker|sh)}', 'exec', '{machine}', '{command...}']",
+            "['{option(any)}', 'exec', '{machine}', '{command...}']",
+            // What mentions an engine or a login need not go there.
+            "['sh', '-c', 'true docker exec x; exec {command:shell}']",
+            "['sh', '-c', 'exec {command:shell}', 'ssh', '--', 'h']",
+            // An option's argument is run here.
+            "['ssh', '-oProxyCommand={command:shell}', '--', 'host', 'x']",
+            "['ssh', '--', '-oProxyCommand={command:shell}', 'host']",
+            "['ssh', '-l', '--', '-o', 'ProxyCommand={command:shell}', 'host']",
+            "['ssh', '-o', '--', 'h', 'ProxyCommand={command:shell}']",
+            "['ssh', '-Tl', '--', '-o', 'ProxyCommand={command:shell}', 'host']",
+            "['ssh', '{f:enum(-T|-l)}', '--', 'h', 'ProxyCommand={command:shell}']",
+            "['ssh', 'host', '{command:shell}']",
+            "['kubectl', 'exec', 'pod', '{command...}']",
+        ] {
+            assert_eq!(gist(argv), Some(Gist::Somewhere), "{argv}");
+        }
+        assert_eq!(gist("['sh', '-c', 'true']"), None);
+    }
+}
