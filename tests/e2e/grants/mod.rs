@@ -130,7 +130,7 @@ fn added_granted_revoked_and_taken_out() {
       granted      env:ACME_REGION
     ");
     let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;
-    assert!(page.contains("  [not granted] workspace:check\n"), "{page}");
+    assert!(page.contains("  [not granted] workspace:check (at most 1h"), "{page}");
     assert!(page.contains("  [granted] env:ACME_REGION\n"), "{page}");
     insta::assert_snapshot!(mst(&space, "plugin revoke acme/judge/check").exits(0), @r"
     exit 0

@@ -25,7 +25,7 @@ fn inspecting_runs_nothing() {
     let space = Space::new();
     let output = space.mst(["plugin".as_ref(), "inspect".as_ref(), file.as_os_str()]).exits(0);
     assert_eq!(output.stderr, "");
-    assert!(output.stdout.contains("\n  workspace:sleep\n"), "{output}");
+    assert!(output.stdout.contains("\n  workspace:sleep (at most 20m)\n"), "{output}");
 }
 
 /// Refused by both who looks at it and who would use it, in the same words.

@@ -185,9 +185,8 @@ fn the_page_of_the_judge_command() {
           {y:option(x)}  you fill it, by the option x; y is the plugin's name for it
 
     Asks for
-      workspace:check
+      workspace:check (at most 1h; the plugin reads 1 MiB of stdout and of stderr)
           {command:option(command)}
-          at most 1h; the plugin reads 1 MiB of stdout and of stderr
           ! what it runs or reads there (tests, build files, configuration) may be
             the evaluated client's own work, run as you
           ! the user's own command, run as you: your option `command`
@@ -260,7 +259,8 @@ fn the_page_of_the_runner_docker() {
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard).
+        that it makes for each part of a run (a shard). What comes back from there
+        mst holds to its form; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -285,87 +285,74 @@ fn the_page_of_the_runner_docker() {
       In their lines:
           {x:type}      the plugin fills it, within its type
           enum(a|b)     one of these
-          machine-path  an absolute path without empty, `.` or `..` parts, of ASCII
-                        letters, digits and `_.-+=,@%`, which leads on from what
-                        stands before it
+          machine-path  an absolute path without `..`, of letters, digits and
+                        `_.-+=,@%`, which leads on from what stands before it
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it, by the option x
-          {machine}     mst fills it: the name that it gave a machine of this run,
-                        and no other
+          {machine}     mst fills it: the name of a machine of this run, and no
+                        other
           {run}         mst fills it: the run's name
-          {command...}  mst fills it: what mst runs on the machine, unseen by the
-                        plugin
-          {x:host-dir}  mst fills it: a directory of what goes to a machine, or
-                        comes back
+          {command...}  mst fills it: what mst runs on the machine
+          {x:host-dir}  mst fills it: a directory that goes to a machine, or comes
+                        back
           [...]         left out where its slot is empty
           {{ }}         one brace each
 
     Asks for
-      exec:image
+      exec:image (at most 1m)
           {option(engine)} image inspect --format={{{{.Config.User}}}}
               {option(image)}
-          at most 1m
-      exec:pull
+      exec:pull (at most 30m)
           {option(engine)} pull --quiet [--platform={option(platform)}]
               {option(image)}
-          at most 30m
-      exec:create
+      exec:create (at most 5m)
           {option(engine)} run --detach --init --pull=never --user=0
               --name={machine} --label=mst.run={run} --label=mst.machine={machine}
               --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges
               [--memory={option(memory)}] [--cpus={option(cpus)}]
               [--network={option(network)}] [--platform={option(platform)}]
               --entrypoint=sleep {option(image)} 2147483647
-          at most 5m
           ! may open the container to the engine's machine, as your options say:
             `--network`
-      exec:container
+      exec:container (at most 1m)
           {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}'
               {machine}
-          at most 1m
-      exec:id
+      exec:id (at most 1m)
           {option(engine)} exec
               --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9
               _.-]*)?/)} {machine} id {which:enum(-u|-g)}
-          at most 1m
           ! text from the plugin, within its pattern: `user`
-      exec:label
+      exec:label (at most 1m)
           {option(engine)} container inspect '--format={{{{index .Config.Labels
               "mst.machine"}}}}' {machine}
-          at most 1m
-      exec:destroy
+      exec:destroy (at most 2m)
           {option(engine)} rm --force --volumes {machine}
-          at most 2m
           ! has the engine remove or stop what it has: `rm`
-      exec:list
+      exec:list (at most 1m)
           {option(engine)} ps --all --filter=label=mst.run={run}
               --format={{{{.Names}}}}
-          at most 1m
-      exec:exec
+      exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
           {option(engine)} exec --interactive
               [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-
               9_.-]*)?/)}] {machine} {command...}
-          at most 7 days; the plugin reads nothing of it: what it says is between
-            mst and a machine
           ! the clients run in a container of the engine's, which confines them as
             far as the command that makes it says
           ! text from the plugin, within its pattern: `user`
-      exec:make-dir
+      exec:make-dir (at most 1m)
           {option(engine)} exec --user=0 {machine} mkdir -p {target:machine-path}
-          at most 1m
-      exec:own
+      exec:own (at most 5m)
           {option(engine)} exec --user=0 {machine} chown -hR
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
-          at most 5m
           ! text from the plugin, within its pattern: `owner`
-      exec:copy-to
+      exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
-          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
-          ! sees a directory of mst's: what goes to a machine, or comes from it
-      exec:copy-from
+          ! sees a directory that goes to a machine (prompts and files of cases) or
+            comes from it
+      exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
+        stderr)
           {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
-          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
-          ! sees a directory of mst's: what goes to a machine, or comes from it
+          ! sees a directory that goes to a machine (prompts and files of cases) or
+            comes from it
 
     Options
       cpus: number, more than 0

@@ -64,7 +64,9 @@ impl Page {
                 kind(SlotType::MachinePath),
                 (
                     "machine-path",
-                    format!("{}, which leads on from what stands before it", SlotType::MachinePath.rule()),
+                    "an absolute path without `..`, of letters, digits and `_.-+=,@%`, which leads on from what \
+                     stands before it"
+                        .to_owned(),
                 ),
             ),
             (
@@ -81,7 +83,7 @@ impl Page {
                 kind(SlotType::Machine),
                 (
                     "{machine}",
-                    "mst fills it: the name that it gave a machine of this run, and no other".to_owned(),
+                    "mst fills it: the name of a machine of this run, and no other".to_owned(),
                 ),
             ),
             (kind(SlotType::Run), ("{run}", "mst fills it: the run's name".to_owned())),
@@ -89,14 +91,14 @@ impl Page {
                 kind(SlotType::CommandArgs),
                 (
                     "{command...}",
-                    "mst fills it: what mst runs on the machine, unseen by the plugin".to_owned(),
+                    "mst fills it: what mst runs on the machine".to_owned(),
                 ),
             ),
             (
                 kind(SlotType::CommandShell),
                 (
                     "{command:shell}",
-                    "mst fills it: what mst runs on the machine, unseen by the plugin, quoted for a shell"
+                    "mst fills it, for a shell: what mst runs on the machine"
                         .to_owned(),
                 ),
             ),
@@ -104,7 +106,7 @@ impl Page {
                 kind(SlotType::HostDir),
                 (
                     "{x:host-dir}",
-                    "mst fills it: a directory of what goes to a machine, or comes back".to_owned(),
+                    "mst fills it: a directory that goes to a machine, or comes back".to_owned(),
                 ),
             ),
             (

@@ -77,6 +77,9 @@ impl Page {
             writeln!(out, "\n### Commands\n")?;
             holds.iter().try_for_each(|said| writeln!(out, "{}\n", words(said)))?;
             shared.marks.iter().try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))?;
+            for (mark, keys) in &shared.several {
+                writeln!(out, "- ⚠ {} \\({}\\)", sentence(&mark.text), words(&keys.join(", ")))?;
+            }
             if shared.fact.is_some() {
                 writeln!(out, "- where nothing else is said, {USUAL}")?;
             }

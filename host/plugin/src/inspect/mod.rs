@@ -263,7 +263,7 @@ fn facts(request: &Request) -> Vec<String> {
 fn bounds(command: &CommandTemplate, in_workspace: bool) -> Vec<String> {
     let has = |wanted: &[SlotType]| command.template.slots().any(|slot| wanted.contains(&slot.kind));
     let reads = if has(&[SlotType::CommandArgs, SlotType::CommandShell]) {
-        "the plugin reads nothing of it: what it says is between mst and a machine".to_owned()
+        "the plugin reads nothing of it, and mst all".to_owned()
     } else if !in_workspace && has(&[SlotType::HostDir]) {
         let most = bytes(command.max_output_bytes.min(2048));
         format!("the plugin reads how it ended, and {most} of stderr")

@@ -10,11 +10,16 @@ pub(super) const SIGN: &str = "<shared>";
 /// Fewer words are no trouble to read.
 const LEAST: usize = 4;
 
+/// What stands at fewer commands stands there.
+const SEVERAL: usize = 3;
+
 /// What is said once.
 #[derive(Default)]
 pub(super) struct Shared<'a> {
     /// Marks of every command.
     pub(super) marks: Vec<&'a Mark>,
+    /// Marks of several, each with the keys of these.
+    pub(super) several: Vec<(&'a Mark, Vec<String>)>,
     /// A fact of every command that has no other of its kind.
     pub(super) fact: Option<&'static str>,
     /// Words that stand in every command, one after the other.
@@ -28,10 +33,26 @@ impl Page {
     pub(super) fn shared(&self) -> Shared<'_> {
         let commands: Vec<&Line> = self.requests.iter().filter(|line| line.is_command()).collect();
         let [first, rest @ ..] = commands.as_slice() else { return Shared::default() };
-        let everywhere = |risk: &&Mark| rest.iter().all(|line| line.risks.contains(risk));
+        let marks: Vec<&Mark> = match rest {
+            [] => Vec::new(),
+            rest => {
+                first.risks.iter().filter(|mark| rest.iter().all(|line| line.risks.contains(mark))).collect()
+            }
+        };
+        let mut several: Vec<(&Mark, Vec<String>)> = Vec::new();
+        for mark in commands.iter().flat_map(|line| &line.risks) {
+            if marks.contains(&mark) || several.iter().any(|(known, _)| *known == mark) {
+                continue;
+            }
+            let with = commands.iter().filter(|line| line.risks.contains(mark));
+            several.push((mark, with.map(|line| line.key.to_string()).collect()));
+        }
+        several.retain(|(_, keys)| keys.len() >= SEVERAL);
+        several.sort_by_key(|(mark, _)| (mark.gist.is_none(), mark.gist));
         let usual = |line: &&&Line| line.facts.iter().any(|fact| fact == USUAL);
         Shared {
-            marks: if rest.is_empty() { Vec::new() } else { first.risks.iter().filter(everywhere).collect() },
+            marks,
+            several,
             fact: (commands.iter().filter(usual).count() > 1).then_some(USUAL),
             words: if rest.len() > 1 { words(&commands) } else { Vec::new() },
         }
@@ -93,7 +114,9 @@ impl Shared<'_> {
 
     /// A request's marks, without those that are said once.
     pub(super) fn marks<'a>(&'a self, line: &'a Line) -> impl Iterator<Item = &'a Mark> {
-        line.risks.iter().filter(move |mark| !line.is_command() || !self.marks.contains(mark))
+        let said =
+            |mark: &&Mark| self.marks.contains(mark) || self.several.iter().any(|(known, _)| known == mark);
+        line.risks.iter().filter(move |mark| !line.is_command() || !said(mark))
     }
 }
 
@@ -103,4 +126,59 @@ pub(super) enum Word<'a> {
     Own(&'a str),
     /// What all commands share.
     Shared,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::inspect::tests::page;
+    use crate::manifest::Manifest;
+
+    fn runner(argvs: &[&str]) -> String {
+        let mut text = "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'".to_owned();
+        for (at, argv) in argvs.iter().enumerate() {
+            text += &format!("\n[[exec]]\nid='c{at}'\nargv={argv}\ntimeout='1s'");
+        }
+        page("machine-runner", &Manifest::from_toml(&text).expect("valid")).to_string()
+    }
+
+    /// The lines of the commands, each whole.
+    fn lines(page: &str) -> Vec<String> {
+        let asks = page.split_once("\nAsks for\n").expect("it asks").1;
+        let asks = asks.split_once("\nOptions").expect("more follows").0;
+        let lines = asks.lines().filter(|line| line.starts_with("      ") && !line.starts_with("      !"));
+        lines.map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn words_that_all_commands_share_stand_once_and_nothing_of_them_is_lost() {
+        let page = runner(&[
+            "['x', '-a', '-b', '-c', '-d e', 'one']",
+            "['y', '1', '-a', '-b', '-c', '-d e']",
+            "['x', '-a', '-b', '-c', '-d e', '<shared>', '-a']",
+        ]);
+        assert!(page.contains("  <shared>  stands for `-a -b -c '-d e'`\n"), "{page}");
+        // A manifest's own is quoted, and so is another thing.
+        assert_eq!(lines(&page), ["x <shared> one", "y 1 <shared>", "x <shared> '<shared>' -a"]);
+    }
+
+    #[test]
+    fn the_program_is_no_shared_word_and_few_words_are_none() {
+        let same = "['x', '-a', '-b', '-c']";
+        let page = runner(&[same, same, same]);
+        assert_eq!(lines(&page), ["x -a -b -c"; 3]);
+        let same = "['x', '-a', '-b', '-c', '-d']";
+        assert_eq!(lines(&runner(&[same, same, same])), ["x <shared>"; 3]);
+        assert_eq!(lines(&runner(&[same, same])), ["x -a -b -c -d"; 2]);
+        assert_eq!(lines(&runner(&[same, same, "['x', '-a', '-b', '-c']"]))[0], "x -a -b -c -d");
+    }
+
+    #[test]
+    fn a_mark_of_several_commands_names_them_all() {
+        let page = runner(&["['rm', 'a']", "['rm', 'b']", "['rm', 'c']", "['mv', 'd']"]);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mark = "! changes or removes files where its arguments say: `rm` (exec:c0, exec:c1, exec:c2)";
+        assert!(words.contains(mark), "{page}");
+        assert_eq!(words.matches("where its arguments say: `rm`").count(), 1, "{page}");
+        assert_eq!(words.matches("where its arguments say: `mv`").count(), 1, "{page}");
+    }
 }

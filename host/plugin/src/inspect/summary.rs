@@ -48,10 +48,12 @@ const MAX_KEYS: usize = 6;
 
 const CHOOSES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
     lines and environment, and the values of the eval's tokens go to a program that it starts, and from \
-    there to the machine (a container, a host) that it makes for each part of a run (a shard).";
+    there to the machine (a container, a host) that it makes for each part of a run (a shard). What comes \
+    back from there mst holds to its form; whether it is true nobody can tell.";
 const CARRIES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
     lines and environment, and the values of the eval's tokens go to a program that it starts for each \
-    part of a run (a shard), and from there to wherever that takes them.";
+    part of a run (a shard), and from there to wherever that takes them. What comes back mst holds to its \
+    form; whether it is true nobody can tell.";
 const LEADS_PORTS: &str = "It can lead ports of this machine to others: programs here then reach what \
     listens there.";
 const NO_WORKER: &str = "None of its commands takes what mst would run on a machine: where anything that it starts \
@@ -193,7 +195,16 @@ fn network(page: &Page, commands: usize) -> String {
         1 => "requests of its own to 1 destination".to_owned(),
         count => format!("requests of its own to {count} destinations"),
     };
-    let known: Vec<String> = std::iter::once(own).chain(page.network.iter().cloned()).collect();
+    let gists = || page.requests.iter().flat_map(|line| &line.risks).filter_map(|mark| mark.gist);
+    let clients = [
+        (&[Gist::Here, Gist::Somewhere][..], "the clients have this machine's network"),
+        (&[Gist::Elsewhere], "the clients have the network of the machine that they run on"),
+    ];
+    let clients = clients.into_iter().filter(|(of, _)| gists().any(|gist| of.contains(&gist)));
+    let known: Vec<String> = std::iter::once(own)
+        .chain(page.network.iter().cloned())
+        .chain(clients.map(|(_, said)| said.to_owned()))
+        .collect();
     let known = known.join("; ");
     match commands {
         0 => format!("Network: {known}, and to nothing else."),

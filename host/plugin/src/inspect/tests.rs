@@ -4,7 +4,7 @@ use crate::grant::Bindings;
 use crate::manifest::Manifest;
 use crate::world::tests::component_of;
 
-fn page(world: &str, manifest: &Manifest) -> Page {
+pub(super) fn page(world: &str, manifest: &Manifest) -> Page {
     let bytes = with_manifest(&component_of(world, None), manifest).expect("embedded");
     Page::of(&crate::open(bytes).expect("a plugin"))
 }
@@ -91,8 +91,8 @@ fn a_runners_page() {
       its commands have what you have without asking.
       Network: no request of its own; `docker` speaks to its engine, wherever your
       configuration says that this is; images are pulled from registries; containers
-      have the engine's default network; commands name `nc`, `socat`. mst keeps no
-      command from the network.
+      have the engine's default network; commands name `nc`, `socat`; the clients
+      have this machine's network. mst keeps no command from the network.
       ! as good as any program of the plugin's choice, run as you: exec:sh
       ! takes more rights than yours: exec:sh, exec:send
       ! where the clients that are evaluated run is not known: take it for this
@@ -104,7 +104,8 @@ fn a_runners_page() {
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard).
+        that it makes for each part of a run (a shard). What comes back from there
+        mst holds to its form; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -128,45 +129,39 @@ fn a_runners_page() {
           oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it, by the option x
-          {machine}     mst fills it: the name that it gave a machine of this run,
-                        and no other
-          {command...}  mst fills it: what mst runs on the machine, unseen by the
-                        plugin
+          {machine}     mst fills it: the name of a machine of this run, and no
+                        other
+          {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty
 
     Asks for
-      exec:create
+      exec:create (at most 2m)
           docker run --volume=/:/host --security-opt=no-new-privileges --name
               {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
-          at most 2m
           ! speaks to a container engine: who may do that is as good as root on its
             host
           ! opens the container to the engine's machine: `--volume`
           ! an image of the plugin's choice: `image`
           ! gets of your environment: `DOCKER_HOST`
-      exec:own
+      exec:own (at most 1h; the plugin reads nothing of it, and mst all)
           {option(engine)} exec {machine} {command...}
-          at most 1h; the plugin reads nothing of it: what it says is between mst
-            and a machine
           ! where the clients run is not known: take it for this machine, as you,
             without isolation
           ! speaks to a container engine: who may do that is as good as root on its
             host
           ! the user's own command, run as you: your option `engine`, which is
             `docker` where you set none
-      exec:sh
+      exec:sh (at most 10s; the plugin reads 4 KiB of stdout and of stderr; the
+        plugin writes its stdin)
           sudo /bin/bash -c 'echo "{what:text(/.*/)}"' ''
-          at most 10s; the plugin reads 4 KiB of stdout and of stderr; the plugin
-            writes its stdin
           ! a shell: its arguments are a program, and the plugin fills some of them
           ! more rights than yours: `sudo`
           ! free stdin from the plugin into a program that may run what it reads: as
             good as any command at all
           ! text from the plugin, within its pattern, in the arguments of a shell:
             `what`
-      exec:send
+      exec:send (at most 10s; the plugin writes its stdin)
           {with:enum(nc|socat|sudo)} {host:ident} {port:uint(1..65535)}
-          at most 10s; the plugin writes its stdin
           ! more rights than yours: `sudo`
           ! can send and fetch over the network: `nc`, `socat`
           ! free stdin from the plugin into a program
@@ -293,9 +288,9 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
           {option(x)}  you fill it, by the option x
 
     Asks for
-      [not granted] workspace:check
+      [not granted] workspace:check (at most 1h; the plugin reads 1 MiB of stdout
+        and of stderr)
           {option(command)}
-          at most 1h; the plugin reads 1 MiB of stdout and of stderr
           ! what it runs or reads there (tests, build files, configuration) may be
             the evaluated client's own work, run as you
           ! the user's own command, run as you: your option `command`, which is
@@ -501,12 +496,10 @@ fn an_environment_that_all_commands_get_is_said_once() {
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
 
     Asks for
-      exec:s
+      exec:s (at most 1s)
           x
-          at most 1s
-      exec:t
+      exec:t (at most 1s)
           y
-          at most 1s
     ");
     assert!(!with("['A', 'B']", "['A']").contains("Of each of them"));
     assert!(!with("[]", "[]").contains("Of each of them"));
@@ -655,9 +648,9 @@ fn what_a_plugin_reads_of_a_command_is_what_mst_gives_it() {
     the plugin reads 4 KiB of stdout and of stderr
     the plugin writes its stdin
     at most 7 days
-    the plugin reads nothing of it: what it says is between mst and a machine
+    the plugin reads nothing of it, and mst all
     at most 7 days
-    the plugin reads nothing of it: what it says is between mst and a machine
+    the plugin reads nothing of it, and mst all
     at most 7 days
     the plugin reads how it ended, and 2 KiB of stderr
     at most 7 days
@@ -689,7 +682,8 @@ fn the_page_of_the_ssh_example() {
       It asks for no directory, no request of its own over the network, no secret
       and no variable; its commands have what you have without asking.
       Network: no request of its own; `ssh` logs in to the host in your option
-      `host`. mst keeps no command from the network.
+      `host`; the clients have the network of the machine that they run on. mst
+      keeps no command from the network.
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec
@@ -704,7 +698,8 @@ fn the_page_of_the_ssh_example() {
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard).
+        that it makes for each part of a run (a shard). What comes back from there
+        mst holds to its form; whether it is true nobody can tell.
       ! It can lead ports of this machine to others: programs here then reach what
         listens there.
       Marks (!) know programs and flags by their names, and not all of them: a
@@ -727,6 +722,9 @@ fn the_page_of_the_ssh_example() {
           ! goes by your own configuration of `ssh`, which may name further programs
             and hosts
           ! gets of your environment: `SSH_AUTH_SOCK`
+      Of several:
+          ! a shell on the other machine runs the script that stands here
+            (exec:create, exec:destroy, exec:list, exec:copy-to)
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes
@@ -737,76 +735,65 @@ fn the_page_of_the_ssh_example() {
                            {option(host)}`
           {x:type}         the plugin fills it, within its type
           uint(a..b)       a whole number, from a to b
-          machine-path     an absolute path without empty, `.` or `..` parts, of
-                           ASCII letters, digits and `_.-+=,@%`, which leads on from
-                           what stands before it
+          machine-path     an absolute path without `..`, of letters, digits and
+                           `_.-+=,@%`, which leads on from what stands before it
           {option(x)}      you fill it, by the option x
-          {machine}        mst fills it: the name that it gave a machine of this
-                           run, and no other
+          {machine}        mst fills it: the name of a machine of this run, and no
+                           other
           {run}            mst fills it: the run's name
-          {command:shell}  mst fills it: what mst runs on the machine, unseen by the
-                           plugin, quoted for a shell
-          {x:host-dir}     mst fills it: a directory of what goes to a machine, or
+          {command:shell}  mst fills it, for a shell: what mst runs on the machine
+          {x:host-dir}     mst fills it: a directory that goes to a machine, or
                            comes back
           [...]            left out where its slot is empty
           {{ }}            one brace each
 
     Asks for
-      exec:create
+      exec:create (at most 1m)
           ssh -T <shared> 'umask 077 && mkdir -p {option(base)} && mkdir
               {option(base)}/{machine} {option(base)}/{machine}/run-{run} && cd
               {option(base)}/{machine} && pwd -P'
-          at most 1m
-          ! a shell on the other machine runs the script that stands here
-      exec:destroy
+      exec:destroy (at most 5m)
           ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; exec
               rm -rf {option(base)}/{machine}'
-          at most 5m
           ! changes or removes files on the other machine, where its arguments say:
             `chmod`, `rm`
-          ! a shell on the other machine runs the script that stands here
-      exec:list
+      exec:list (at most 1m)
           ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} ||
               exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo
               "${{mark%/*}}"; done'
-          at most 1m
-          ! a shell on the other machine runs the script that stands here
-      exec:exec
+      exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
           ssh -T <shared> 'exec {command:shell}'
-          at most 7 days; the plugin reads nothing of it: what it says is between
-            mst and a machine
           ! the clients run on the host that it logs in to, as whom it logs in,
             without isolation: they may do there what that account may. That host
             may be this one
-      exec:copy-to
+      exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} |
               "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared>
               'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && exec
               tar -C $d -xopf -'
-          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! a shell with a fixed script that runs its own arguments, and the plugin
             fills some of them
           ! changes or removes files where its arguments say: `tar`
           ! changes or removes files on the other machine, where its arguments say:
             `tar`
-          ! a shell on the other machine runs the script that stands here
-          ! sees a directory of mst's: what goes to a machine, or comes from it
-      exec:copy-from
+          ! sees a directory that goes to a machine (prompts and files of cases) or
+            comes from it
+      exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
+        stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - &&
               [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C
               {option(base)}/{machine}{source:machine-path} -cf - .'
-          at most 1h; the plugin reads how it ended, and 2 KiB of stderr
           ! a shell with a fixed script that runs its own arguments, and the plugin
             fills some of them
           ! changes or removes files where its arguments say: `tar`
           ! changes or removes files on the other machine, where its arguments say:
             `tar`
-          ! sees a directory of mst's: what goes to a machine, or comes from it
-      exec:forward-port
+          ! sees a directory that goes to a machine (prompts and files of cases) or
+            comes from it
+      exec:forward-port (at most 7 days)
           ssh -T -N -oExitOnForwardFailure=yes
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)}
               <shared>
-          at most 7 days
           ! leads ports of the plugin's choice between this machine and another:
             `-L`
 

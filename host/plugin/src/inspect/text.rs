@@ -114,6 +114,16 @@ impl Page {
                 writeln!(f, "  Of each of them:")?;
                 shared.marks.iter().try_for_each(|mark| f.write_str(&marked(mark)))?;
             }
+            if !shared.several.is_empty() {
+                writeln!(f, "  Of several:")?;
+                shared.several.iter().try_for_each(|(mark, keys)| {
+                    f.write_str(&wrapped(
+                        "      ! ",
+                        "        ",
+                        &format!("{} ({})", mark.text, keys.join(", ")),
+                    ))
+                })?;
+            }
             if shared.fact.is_some() {
                 f.write_str(&wrapped("  ", "  ", &format!("Where nothing else is said, {USUAL}.")))?;
             }
@@ -186,12 +196,19 @@ impl Line {
     /// own.
     fn to_text(&self, shared: &Shared<'_>) -> String {
         let standing = self.standing().map(|standing| format!("[{standing}] ")).unwrap_or_default();
-        let mut out = format!("  {standing}{}\n", self.key);
-        if let Some(command) = self.command() {
-            out += &wrapped("      ", "          ", &argv(command, shared));
-        }
-        for fact in shared.facts(self) {
-            out += &wrapped("      ", "        ", &fact);
+        let mut out = format!("  {standing}{}", self.key);
+        match self.command() {
+            Some(command) => {
+                let facts = shared.facts(self);
+                out = wrapped("  ", "    ", &format!("{} ({})", &out[2..], facts.join("; ")));
+                out += &wrapped("      ", "          ", &argv(command, shared));
+            }
+            None => {
+                out.push('\n');
+                for fact in shared.facts(self) {
+                    out += &wrapped("      ", "        ", &fact);
+                }
+            }
         }
         if let Request::Secret(secret) = &self.request {
             let about = format!("it says what for: {}", quotation(&secret.about, 300));

@@ -13,7 +13,8 @@ use crate::request::{CommandTemplate, Stdin};
 use crate::template::{Element, Filler, Part, Place, Slot, SlotType, Template};
 
 /// Places that everybody may name.
-const COMMON: [&str; 4] = ["/dev/null", "/dev/stderr", "/dev/stdin", "/dev/stdout"];
+const COMMON: [&str; 7] =
+    ["/dev/null", "/dev/random", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/urandom", "/dev/zero"];
 
 /// What a command's text names. What stands behind an engine or a login is done elsewhere, so among
 /// the programs of that are only the shells.
@@ -343,7 +344,14 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
     list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
     if sees {
-        out.push(Mark::note("sees a directory of mst's: what goes to a machine, or comes from it"));
+        let text = "sees a directory that goes to a machine (prompts and files of cases) or comes from it";
+        out.push(Mark::note(text));
+        let tells =
+            |literal: Literal<'_>| literal.text.contains(">&2") || literal.text.contains("/dev/stderr");
+        if template.elements().iter().flat_map(literals).any(tells) {
+            let text = "writes to stderr, which the plugin reads, where it sees such a directory";
+            out.push(Mark::grave(Gist::Tells, text));
+        }
     }
     environment(&mut out, command);
     options(&mut out, manifest, command);

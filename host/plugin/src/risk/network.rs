@@ -64,7 +64,10 @@ fn engine(command: &CommandTemplate, names: &str) -> Vec<String> {
                 "containers have the network that your option {} names, or else the engine's default one",
                 code(option, 64)
             ),
-            _ => "containers have the network that the plugin names".to_owned(),
+            all if all.iter().any(|network| matches!(network, Network::Other)) => {
+                "containers have the network that the plugin names".to_owned()
+            }
+            _ => "containers have the networks that their command names".to_owned(),
         });
     }
     out
@@ -115,5 +118,50 @@ fn host(template: &crate::template::Template) -> Option<String> {
             _ => Some(" to a host of the plugin's choice".to_owned()),
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(argvs: &[&str]) -> String {
+        let mut text = "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+            [options]\ntype='object'\n[options.properties.net]\ntype='string'\n[options.properties.host]\n\
+            type='string'"
+            .to_owned();
+        for (at, argv) in argvs.iter().enumerate() {
+            text += &format!("\n[[exec]]\nid='c{at}'\nargv={argv}\ntimeout='1s'");
+        }
+        reached(&Manifest::from_toml(&text).expect("valid")).join("; ")
+    }
+
+    #[test]
+    fn what_is_known_to_reach_the_network_is_named_once() {
+        let all = [
+            of(&["['docker', 'ps']", "['docker', 'ps', '-a']"]),
+            of(&["['docker', 'run', 'x']"]),
+            of(&["['docker', 'run', '--pull=never', '--network=none', 'x']"]),
+            of(&["['docker', 'create', '--pull=never', '--net', 'host', 'x']"]),
+            of(&["['docker', 'run', '--pull=never', '[--network={option(net)}]', 'x']"]),
+            of(&["['docker', 'run', '--pull=never', '--network={n:ident}', 'x']"]),
+            of(&["['docker', 'run', '--pull=never', '--network=none', '--network=host', 'x']"]),
+            of(&["['ssh', '--', '{option(host)}', 'ls']", "['sh', '-c', 'curl https://evil.example']"]),
+            of(&["['ssh', '--', '{h:ident}', 'ls']", "['ssh', '--', 'h', 'ls']", "['ssh', 'h', 'ls']"]),
+        ];
+        assert_eq!(of(&["['true']"]), "");
+        let text = all.join("\n");
+        let text = text.replace("speaks to its engine, wherever your configuration says that this is", "(…)");
+        insta::assert_snapshot!(text, @"
+        `docker` (…)
+        `docker` (…); images are pulled from registries; containers have the engine's default network
+        `docker` (…); containers have no network
+        `docker` (…); containers have the network `host`
+        `docker` (…); containers have the network that your option `net` names, or else the engine's default one
+        `docker` (…); containers have the network that the plugin names
+        `docker` (…); containers have the networks that their command names
+        `ssh` logs in to the host in your option `host`; commands name `curl`
+        `ssh` logs in to a host of the plugin's choice; `ssh` logs in to `h`; `ssh` logs in
+        ");
     }
 }

@@ -65,6 +65,9 @@ fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
         has(&format!("['{program}', '{{d:host-dir}}', 'x']"), &[Gist::Network]);
     }
     has("['true']", &[]);
+    let peek = "['sh', '-c', 'cat \"$1\"/work.jsonl >&2', 'sh', '{d:host-dir}']";
+    has(&peek.replace("\\", ""), &[Gist::Tells, Gist::Script]);
+    has("['sh', '-c', 'echo x >&2']", &[Gist::Script]);
 }
 
 #[test]
