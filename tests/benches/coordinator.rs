@@ -251,7 +251,7 @@ async fn work(channel: DuplexStream, bundle: PathBuf, shard: u32, kind: Kind) ->
         seq += 1;
         out.extend_from_slice(&encode(&Numbered { seq, message }).expect("fits"));
     };
-    let (mut out, mut read, mut ended) = (Vec::new(), vec![0; 4096], 0);
+    let (mut out, mut read, mut ended) = (Vec::new(), [0; 512], 0);
     say(&mut out, hello(shard));
     loop {
         let now: Vec<TrialKey> = trials.by_ref().take(CONCURRENCY as usize).collect();

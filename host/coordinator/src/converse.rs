@@ -164,7 +164,7 @@ impl Driver {
     ) -> Result<(), String> {
         let mut lines = Lines::default();
         let mut noise = 0;
-        let mut buffer = vec![0; 16 << 10];
+        let mut buffer = vec![0; 4 << 10];
         let mut told = Told::Nothing;
         let mut getting: Option<Getting<'_>> = None;
         let mut before = Before::default();

@@ -115,7 +115,8 @@ pub(crate) fn process_cpu() -> Duration {
 
 /// The trials of a bundle, as they are read.
 pub(crate) fn trials(bundle: &Path) -> io::Result<impl Iterator<Item = TrialKey> + use<>> {
-    let work = BufReader::new(std::fs::File::open(bundle.join(Bundle::WORK_FILE))?);
+    // Small, as all that a simulated worker has: it lives in the process that is measured.
+    let work = BufReader::with_capacity(1 << 10, std::fs::File::open(bundle.join(Bundle::WORK_FILE))?);
     Ok(work.lines().flat_map(|line| {
         let CaseWork { trials, case, .. } = serde_json::from_str(&line.expect("reads")).expect("work");
         let key = move |trial: mst_model::bundle::Planned| TrialKey {
