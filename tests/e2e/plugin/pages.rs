@@ -296,6 +296,7 @@ fn the_page_of_the_runner_docker() {
           {x:host-dir}  mst fills it: a directory that goes to a machine, or comes
                         back
           [...]         left out where its slot is empty
+          '...'         one argument, quoted as for a POSIX shell
           {{ }}         one brace each
 
     Asks for
@@ -346,13 +347,11 @@ fn the_page_of_the_runner_docker() {
           ! text from the plugin, within its pattern: `owner`
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
-          ! sees a directory that goes to a machine (prompts and files of cases) or
-            comes from it
+          ! sees a directory that goes to a machine, or comes from it
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
           {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
-          ! sees a directory that goes to a machine (prompts and files of cases) or
-            comes from it
+          ! sees a directory that goes to a machine, or comes from it
 
     Options
       cpus: number, more than 0

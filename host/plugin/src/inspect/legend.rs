@@ -113,6 +113,10 @@ impl Page {
                 elements().any(|element| element.optional),
                 ("[...]", "left out where its slot is empty".to_owned()),
             ),
+            (
+                commands.iter().any(|command| text::argv(command, shared).contains('\'')),
+                ("'...'", "one argument, quoted as for a POSIX shell".to_owned()),
+            ),
             (written("{{") || written("}}"), ("{{ }}", "one brace each".to_owned())),
             (
                 elements().any(|element| element.source.starts_with("[[")),

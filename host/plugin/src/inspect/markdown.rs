@@ -76,7 +76,10 @@ impl Page {
         if !holds.is_empty() {
             writeln!(out, "\n### Commands\n")?;
             holds.iter().try_for_each(|said| writeln!(out, "{}\n", words(said)))?;
-            shared.marks.iter().try_for_each(|mark| writeln!(out, "- ⚠ {}", sentence(&mark.text)))?;
+            shared
+                .marks
+                .iter()
+                .try_for_each(|mark| writeln!(out, "- ⚠ {} \\(every command\\)", sentence(&mark.text)))?;
             for (mark, keys) in &shared.several {
                 writeln!(out, "- ⚠ {} \\({}\\)", sentence(&mark.text), words(&keys.join(", ")))?;
             }

@@ -155,6 +155,7 @@ impl Page {
     /// As one of mst's own. Whoever says so has compared the bytes with those that are built in.
     pub fn of_own(mut self) -> Page {
         self.own = true;
+        self.summary = Summary::of(&self);
         self
     }
 

@@ -29,14 +29,22 @@ impl Page {
         let properties = self.options.get("properties").and_then(Value::as_object);
         let required = self.options.get("required").and_then(Value::as_array).into_iter().flatten();
         let required: Vec<&str> = required.filter_map(Value::as_str).collect();
-        let held = self.held_options();
+        let free = &self.summary.free_options;
         let row = |(name, schema): (&String, &Value)| OptionRow {
             name: shown(name, 64),
             rule: rule(schema, required.contains(&name.as_str())),
             about: schema.get("description").and_then(Value::as_str).map(|about| quotation(about, 2000)),
-            free: !held.contains(name.as_str()),
+            free: free.contains(name),
         };
         properties.into_iter().flatten().map(row).collect()
+    }
+
+    /// The options that mst does not hold the plugin to.
+    pub(super) fn free_options(&self) -> Vec<String> {
+        let held = self.held_options();
+        let properties = self.options.get("properties").and_then(Value::as_object);
+        let names = properties.into_iter().flatten().map(|(name, _)| name);
+        names.filter(|name| !held.contains(name.as_str())).cloned().collect()
     }
 
     /// The options that mst itself puts into a command, or takes for a directory.

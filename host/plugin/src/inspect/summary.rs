@@ -15,6 +15,10 @@ use crate::world::World;
 /// All that a plugin is, in a few sentences.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Summary {
+    /// Who says that it may do what it asks for.
+    pub standing: String,
+    /// What bounds the calls into it.
+    pub calls: String,
     /// How many requests of which kind.
     pub asks: String,
     /// What it does not ask for.
@@ -24,6 +28,9 @@ pub struct Summary {
     pub network: String,
     /// What is grave, the gravest first.
     pub gravest: Vec<Gravest>,
+    /// Options that stand in no command and name no directory: the plugin reads them, and mst does not
+    /// hold it to them.
+    pub free_options: Vec<String>,
     /// What holds for every plugin of its world.
     pub world: Vec<&'static str>,
     /// What to think of what has no mark.
@@ -97,6 +104,9 @@ impl Summary {
         }
         world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS));
         Summary {
+            standing: standing(page),
+            calls: calls(page.world),
+            free_options: page.free_options(),
             asks: asks(&page.requests, page.world.kind()),
             asks_not: asks_not(&page.requests, commands),
             network: network(page, commands),
@@ -210,4 +220,33 @@ fn network(page: &Page, commands: usize) -> String {
         0 => format!("Network: {known}, and to nothing else."),
         _ => format!("Network: {known}. mst keeps no command from the network."),
     }
+}
+
+/// Who says that it may do what it asks for.
+fn standing(page: &Page) -> String {
+    let granted = page.requests.iter().filter(|line| line.granted == Some(true)).count();
+    if page.own {
+        "mst's own: granted all that it asks for, and only a policy takes that away".to_owned()
+    } else if page.locked {
+        match page.requests.len() {
+            0 => "a stranger's, in your lock: it asks for nothing".to_owned(),
+            count => format!("a stranger's, in your lock: granted {granted} of {count} requests"),
+        }
+    } else {
+        "a stranger's: it may do none of this until you add it and grant it".to_owned()
+    }
+}
+
+/// How long a call into it may take, and what it may use. `mst` holds these against what it does.
+fn calls(world: World) -> String {
+    let time = match world {
+        World::MachineRunner => "30s each, making and copying 10m, removing 2m".to_owned(),
+        World::ShardRunner => "30s each, a shard 7 days, removing 2m".to_owned(),
+        World::Dataset => "30s each".to_owned(),
+        World::Judge => {
+            let scoring = mst_model::deadlines::Deadlines::default().scoring;
+            format!("one a trial, in the eval's time for it ({scoring} where it says none)")
+        }
+    };
+    format!("{time}; 256 MiB of memory and 10,000 acts outside of itself a call")
 }

@@ -73,8 +73,7 @@ fn a_runners_page() {
     acme/runner/box 1.2.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: nothing is granted, and nothing of it runs, until you
-                add it
+      standing  a stranger's: it may do none of this until you add it and grant it
       shards    at most 8 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
                 10,000 acts outside of itself a call
@@ -133,6 +132,7 @@ fn a_runners_page() {
                         other
           {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty
+          '...'         one argument, quoted as for a POSIX shell
 
     Asks for
       exec:create (at most 2m)
@@ -439,8 +439,7 @@ fn a_judge_that_asks_for_nothing() {
     acme/judge/tone 1.0.0
       world     judge, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: nothing is granted, and nothing of it runs, until you
-                add it
+      standing  a stranger's: it may do none of this until you add it and grant it
       calls     one a trial, in the eval's time for it (3m where it says none); 256
                 MiB of memory and 10,000 acts outside of itself a call
 
@@ -551,6 +550,9 @@ fn the_json_has_all_of_it() {
         "exports",
     ] {
         assert!(json.get(key).is_some_and(|value| !value.is_null()), "`{key}`");
+    }
+    for key in ["standing", "calls", "asks", "asks_not", "network", "gravest", "free_options", "world"] {
+        assert!(json["summary"].get(key).is_some_and(|value| !value.is_null()), "`{key}`");
     }
     assert_eq!(json["requests"][0]["key"], "exec:create");
     assert_eq!(json["requests"][0]["request"]["timeout"], "2m");
@@ -666,8 +668,7 @@ fn the_page_of_the_ssh_example() {
     example/runner/ssh 0.1.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: nothing is granted, and nothing of it runs, until you
-                add it
+      standing  a stranger's: it may do none of this until you add it and grant it
       shards    at most 64 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
                 10,000 acts outside of itself a call
@@ -745,6 +746,7 @@ fn the_page_of_the_ssh_example() {
           {x:host-dir}     mst fills it: a directory that goes to a machine, or
                            comes back
           [...]            left out where its slot is empty
+          '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
 
     Asks for
@@ -755,47 +757,38 @@ fn the_page_of_the_ssh_example() {
       exec:destroy (at most 5m)
           ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; exec
               rm -rf {option(base)}/{machine}'
-          ! changes or removes files on the other machine, where its arguments say:
-            `chmod`, `rm`
+          ! changes or removes files on the other machine: `chmod`, `rm`
       exec:list (at most 1m)
           ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} ||
               exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo
               "${{mark%/*}}"; done'
       exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
           ssh -T <shared> 'exec {command:shell}'
-          ! the clients run on the host that it logs in to, as whom it logs in,
-            without isolation: they may do there what that account may. That host
-            may be this one
+          ! the clients run on the host that it logs in to (it may be this one),
+            with all that this account may do
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} |
               "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared>
               'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && exec
               tar -C $d -xopf -'
-          ! a shell with a fixed script that runs its own arguments, and the plugin
-            fills some of them
+          ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
-          ! changes or removes files on the other machine, where its arguments say:
-            `tar`
-          ! sees a directory that goes to a machine (prompts and files of cases) or
-            comes from it
+          ! changes or removes files on the other machine: `tar`
+          ! sees a directory that goes to a machine, or comes from it
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - &&
               [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C
               {option(base)}/{machine}{source:machine-path} -cf - .'
-          ! a shell with a fixed script that runs its own arguments, and the plugin
-            fills some of them
+          ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
-          ! changes or removes files on the other machine, where its arguments say:
-            `tar`
-          ! sees a directory that goes to a machine (prompts and files of cases) or
-            comes from it
+          ! changes or removes files on the other machine: `tar`
+          ! sees a directory that goes to a machine, or comes from it
       exec:forward-port (at most 7 days)
           ssh -T -N -oExitOnForwardFailure=yes
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)}
               <shared>
-          ! leads ports of the plugin's choice between this machine and another:
-            `-L`
+          ! leads ports of the plugin's choice between here and there: `-L`
 
     Options
       base: string, matching `^[A-Za-z0-9._/][A-Za-z0-9._/-]*$`, required

@@ -9,7 +9,6 @@ use crate::component::Extern;
 use crate::legible::{quotation, shown, wrapped};
 use crate::request::{CommandTemplate, Key, Request};
 use crate::risk::Mark;
-use crate::world::World;
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,11 +44,11 @@ impl Page {
             ("world", format!("{}, of mst:plugin@{}", self.world, self.contract)),
             ("file", format!("{}, {} bytes", self.digest, self.size_bytes)),
         ];
-        facts.push(("standing", self.standing()));
+        facts.push(("standing", self.summary.standing.clone()));
         facts.extend(self.pinned.map(|pinned| ("lock", format!("pins another file: {pinned}"))));
         let shards = self.max_shards.map(|most| format!("at most {most} at a time, each on a machine"));
         facts.extend(shards.map(|shards| ("shards", shards)));
-        facts.push(("calls", calls(self.world)));
+        facts.push(("calls", self.summary.calls.clone()));
         if !self.policies.is_empty() {
             let refused = self.requests.iter().filter(|line| line.refused.is_some()).count();
             let what = match (&self.refused, refused) {
@@ -62,21 +61,6 @@ impl Page {
             facts.push(("policy", format!("{} refuses {what}", files.join(", "))));
         }
         facts
-    }
-
-    /// Who says that it may do what it asks for.
-    fn standing(&self) -> String {
-        let granted = self.requests.iter().filter(|line| line.granted == Some(true)).count();
-        if self.own {
-            "mst's own: granted all that it asks for, and only a policy takes that away".to_owned()
-        } else if self.locked {
-            match self.requests.len() {
-                0 => "a stranger's, in your lock: it asks for nothing".to_owned(),
-                count => format!("a stranger's, in your lock: granted {granted} of {count} requests"),
-            }
-        } else {
-            "a stranger's: nothing is granted, and nothing of it runs, until you add it".to_owned()
-        }
     }
 
     /// What the plugin says of itself, which nobody has checked.
@@ -144,7 +128,7 @@ impl Page {
     /// What somebody who looks no further should have seen: how it stands, and the gravest of it.
     pub fn short(&self) -> String {
         let mut out = format!("{} {}\n", self.id, self.version);
-        out += &wrapped("  standing  ", "            ", &self.standing());
+        out += &wrapped("  standing  ", "            ", &self.summary.standing);
         out + &self.in_short()
     }
 
@@ -226,20 +210,6 @@ impl Line {
 
 fn marked(mark: &Mark) -> String {
     wrapped("      ! ", "        ", &mark.text)
-}
-
-/// How long a call into it may take, and what it may use. `mst` holds these against what it does.
-fn calls(world: World) -> String {
-    let time = match world {
-        World::MachineRunner => "30s each, making and copying 10m, removing 2m".to_owned(),
-        World::ShardRunner => "30s each, a shard 7 days, removing 2m".to_owned(),
-        World::Dataset => "30s each".to_owned(),
-        World::Judge => {
-            let scoring = mst_model::deadlines::Deadlines::default().scoring;
-            format!("one a trial, in the eval's time for it ({scoring} where it says none)")
-        }
-    };
-    format!("{time}; 256 MiB of memory and 10,000 acts outside of itself a call")
 }
 
 /// A command on one line, so that a reader sees where each element begins and ends.

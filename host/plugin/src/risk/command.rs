@@ -307,7 +307,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         Mark::grave(Gist::Changes, format!("changes or removes files where its arguments say: {names}"))
     });
     list(&mut out, named.on_there(CHANGERS), |names| {
-        let text = format!("changes or removes files on the other machine, where its arguments say: {names}");
+        let text = format!("changes or removes files on the other machine: {names}");
         Mark::grave(Gist::ChangesThere, text)
     });
     list(&mut out, named.on_there(RAISERS), |names| {
@@ -344,7 +344,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
     list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
     if sees {
-        let text = "sees a directory that goes to a machine (prompts and files of cases) or comes from it";
+        let text = "sees a directory that goes to a machine, or comes from it";
         out.push(Mark::note(text));
         let tells =
             |literal: Literal<'_>| literal.text.contains(">&2") || literal.text.contains("/dev/stderr");
@@ -380,17 +380,13 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
         return Mark::grave(Gist::FetchedCode, "a shell that may run what it fetches");
     }
     match script(template, at) {
-        Script::Fixed => Mark::grave(
-            Gist::Script,
-            "a shell with a fixed script: it runs what stands here, and slots are only its arguments",
-        ),
-        Script::RunsArguments if plugins => Mark::grave(
-            Gist::Script,
-            "a shell with a fixed script that runs its own arguments, and the plugin fills some of them",
-        ),
-        Script::RunsArguments => {
-            Mark::grave(Gist::Script, "a shell with a fixed script that runs its own arguments")
+        Script::Fixed => {
+            Mark::grave(Gist::Script, "a fixed script for a shell: slots are only its arguments")
         }
+        Script::RunsArguments if plugins => {
+            Mark::grave(Gist::Script, "a fixed script that runs its arguments, some of them the plugin's")
+        }
+        Script::RunsArguments => Mark::grave(Gist::Script, "a fixed script that runs its arguments"),
         Script::Open if plugins => Mark::grave(
             Gist::AnyProgram,
             "a shell: its arguments are a program, and the plugin fills some of them",
@@ -418,7 +414,7 @@ fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
     let chosen = leading().flat_map(Element::slots).any(|slot| slot.kind.filler() == Filler::Plugin);
     let whose = if chosen { " of the plugin's choice" } else { "" };
     list(out, leading().filter_map(|element| flag(&element)).collect(), |flags| {
-        Mark::grave(Gist::Ports, format!("leads ports{whose} between this machine and another: {flags}"))
+        Mark::grave(Gist::Ports, format!("leads ports{whose} between here and there: {flags}"))
     });
     let lower = |text: &str| text.to_ascii_lowercase();
     let starts = firsts()

@@ -83,9 +83,9 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
             said("['bash', '{x:ident}']"),
         ].join("--\n"),
         @"
-        a shell with a fixed script: it runs what stands here, and slots are only its arguments
+        a fixed script for a shell: slots are only its arguments
         --
-        a shell with a fixed script that runs its own arguments, and the plugin fills some of them
+        a fixed script that runs its arguments, some of them the plugin's
         --
         the clients run on this machine, as you, without isolation
         a shell: its arguments are a program
@@ -147,7 +147,7 @@ fn files_ports_and_variables_of_the_users_are_named() {
     let env = "env=['SSH_AUTH_SOCK', 'AWS_SECRET_ACCESS_KEY', 'LD_PRELOAD']";
     insta::assert_snapshot!(texts(&format!("{HEAD}{options}{}", exec(argv, env))), @"
     logs in on another machine, with your keys: `ssh`
-    leads ports of the plugin's choice between this machine and another: `-L`
+    leads ports of the plugin's choice between here and there: `-L`
     has the login run a program on this machine: `-oProxyCommand=nc h`
     gets your SSH agent: may log in wherever your keys do
     gets what sounds like a secret, and may do with it what it likes: your `AWS_SECRET_ACCESS_KEY`

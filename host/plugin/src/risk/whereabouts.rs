@@ -32,8 +32,8 @@ pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
         let text = "the clients run in a pod of a cluster: what confines them there mst does not know";
         Mark::grave(Gist::Elsewhere, text)
     } else if all(&["ssh"]) && behind_login(elements, at) {
-        let text = "the clients run on the host that it logs in to, as whom it logs in, without isolation: they \
-                    may do there what that account may. That host may be this one";
+        let text = "the clients run on the host that it logs in to (it may be this one), with all that this \
+                    account may do";
         Mark::grave(Gist::Elsewhere, text)
     } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
         Mark::grave(Gist::Here, "the clients run on this machine, as you, without isolation")
