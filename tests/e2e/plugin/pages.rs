@@ -177,10 +177,10 @@ fn the_page_of_the_judge_command() {
       of a trial (one try at one case): a copy keeps the trial as it was, and
       confines nothing. It gets no variable and no secret of yours, and a HOME of
       its own; files of yours it finds all the same.
-      The plugin has it run when it likes, 10,000 times a trial at most. Its stdin
-      is empty where nothing else is said. It finds the case, the expected answer
-      and the report in files that its variables name; what the plugin fills into an
-      argument may be text of the trial too.
+      The plugin can have these lines run and no others, when it likes, 10,000 times
+      a trial at most. Its stdin is empty where nothing else is said. It finds the
+      case, the expected answer and the report in files that its variables name;
+      what the plugin fills into an argument may be text of the trial too.
       In their lines:
           {y:option(x)}  you fill it, by the option x; y is the plugin's name for it
 
@@ -267,11 +267,12 @@ fn the_page_of_the_runner_docker() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      has it run when it likes, 10,000 times a call of its own at most.
+      can have these lines run and no others, when it likes, 10,000 times a call of
+      its own at most.
       Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker: then mst writes to its stdin, the values of
-      the eval's tokens among it, and has all that it says. mst puts no token,
-      secret, prompt or answer into an argument.
+      it may hand to mst as the worker, which asks the clients: then mst writes to
+      its stdin, the values of the eval's tokens among it, and has all that it says.
+      mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! speaks to a container engine: who may do that is as good as root on its
             host

@@ -11,18 +11,18 @@ pub(super) type Entry = (String, String);
 /// What holds for every command on this machine.
 const EXEC: [&str; 2] = [
     "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, with your \
-     PATH, your HOME and what its marks name. The plugin has it run when it likes, 10,000 times a call of \
-     its own at most.",
+     PATH, your HOME and what its marks name. The plugin can have these lines run and no others, when it \
+     likes, 10,000 times a call of its own at most.",
     "Its stdin is empty where nothing else is said. One that the plugin only starts it may hand to mst as \
-     the worker: then mst writes to its stdin, the values of the eval's tokens among it, and has all that \
-     it says. mst puts no token, secret, prompt or answer into an argument.",
+     the worker, which asks the clients: then mst writes to its stdin, the values of the eval's tokens among \
+     it, and has all that it says. mst puts no token, secret, prompt or answer into an argument.",
 ];
 /// What holds for every command in a workspace.
 const WORKSPACE: [&str; 2] = [
     "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
      one case): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of \
      yours, and a HOME of its own; files of yours it finds all the same.",
-    "The plugin has it run when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else \
+    "The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else \
      is said. It finds the case, the expected answer and the report in files that its variables name; what \
      the plugin fills into an argument may be text of the trial too.",
 ];

@@ -111,11 +111,12 @@ fn a_runners_page() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      has it run when it likes, 10,000 times a call of its own at most.
+      can have these lines run and no others, when it likes, 10,000 times a call of
+      its own at most.
       Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker: then mst writes to its stdin, the values of
-      the eval's tokens among it, and has all that it says. mst puts no token,
-      secret, prompt or answer into an argument.
+      it may hand to mst as the worker, which asks the clients: then mst writes to
+      its stdin, the values of the eval's tokens among it, and has all that it says.
+      mst puts no token, secret, prompt or answer into an argument.
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           {x:type}      the plugin fills it, within its type
@@ -280,10 +281,10 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       of a trial (one try at one case): a copy keeps the trial as it was, and
       confines nothing. It gets no variable and no secret of yours, and a HOME of
       its own; files of yours it finds all the same.
-      The plugin has it run when it likes, 10,000 times a trial at most. Its stdin
-      is empty where nothing else is said. It finds the case, the expected answer
-      and the report in files that its variables name; what the plugin fills into an
-      argument may be text of the trial too.
+      The plugin can have these lines run and no others, when it likes, 10,000 times
+      a trial at most. Its stdin is empty where nothing else is said. It finds the
+      case, the expected answer and the report in files that its variables name;
+      what the plugin fills into an argument may be text of the trial too.
       In their lines:
           {option(x)}  you fill it, by the option x
 
@@ -377,7 +378,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of yours, and a HOME of its own; files of yours it finds all the same.
 
-    The plugin has it run when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
+    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
     - `{option(x)}`: you fill it, by the option x
 
@@ -485,11 +486,12 @@ fn an_environment_that_all_commands_get_is_said_once() {
     insta::assert_snapshot!(with("['A', 'B']", "['A', 'B']"), @"
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      has it run when it likes, 10,000 times a call of its own at most.
+      can have these lines run and no others, when it likes, 10,000 times a call of
+      its own at most.
       Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker: then mst writes to its stdin, the values of
-      the eval's tokens among it, and has all that it says. mst puts no token,
-      secret, prompt or answer into an argument.
+      it may hand to mst as the worker, which asks the clients: then mst writes to
+      its stdin, the values of the eval's tokens among it, and has all that it says.
+      mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! gets of your environment: `A`, `B`
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
@@ -709,11 +711,12 @@ fn the_page_of_the_ssh_example() {
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
-      has it run when it likes, 10,000 times a call of its own at most.
+      can have these lines run and no others, when it likes, 10,000 times a call of
+      its own at most.
       Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker: then mst writes to its stdin, the values of
-      the eval's tokens among it, and has all that it says. mst puts no token,
-      secret, prompt or answer into an argument.
+      it may hand to mst as the worker, which asks the clients: then mst writes to
+      its stdin, the values of the eval's tokens among it, and has all that it says.
+      mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! logs in on another machine, with your keys: `ssh`
           ! gets your SSH agent: may log in wherever your keys do
@@ -726,6 +729,9 @@ fn the_page_of_the_ssh_example() {
       Of several:
           ! a shell on the other machine runs the script that stands here
             (exec:create, exec:destroy, exec:list, exec:copy-to)
+          ! a part of a shell's text, as far as their schemas admit it: your options
+            `base` (exec:create, exec:destroy, exec:list, exec:copy-to,
+            exec:copy-from)
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes

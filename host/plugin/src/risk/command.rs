@@ -355,6 +355,9 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     }
     environment(&mut out, command);
     options(&mut out, manifest, command);
+    if named.shell_at().is_some() || !remotes.is_empty() {
+        spliced(&mut out, manifest, template);
+    }
     out.sort_by_key(|mark| mark.gist.is_none());
     out
 }
@@ -536,6 +539,34 @@ fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate) 
             )));
         }
     }
+}
+
+/// The user's options in the text that a shell runs, where no quotes hold them together.
+fn spliced(out: &mut Vec<Mark>, manifest: &Manifest, template: &Template) {
+    let in_text =
+        |element: &&Element| literals(element).any(|literal| literal.text.contains(char::is_whitespace));
+    let (mut guarded, mut open): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for slot in template.elements().iter().filter(in_text).flat_map(Element::slots) {
+        let SlotType::Option(name) = &slot.kind else { continue };
+        let schema = manifest.option(name);
+        let has = |key: &str| schema.is_some_and(|schema| schema.get(key).is_some());
+        let number = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str);
+        let number = matches!(number, Some("boolean" | "integer" | "number"));
+        let list =
+            if has("pattern") || has("enum") || has("const") || number { &mut guarded } else { &mut open };
+        if !list.contains(&name.as_str()) {
+            list.push(name);
+        }
+    }
+    list(out, open, |names| {
+        let text = format!("what you set is run by a shell, as a part of its text: your options {names}");
+        Mark::grave(Gist::Script, text)
+    });
+    list(out, guarded, |names| {
+        Mark::note(format!(
+            "a part of a shell's text, as far as their schemas admit it: your options {names}"
+        ))
+    });
 }
 
 fn users_command(manifest: &Manifest, slot: Option<&SlotType>) -> Mark {

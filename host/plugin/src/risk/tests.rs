@@ -222,3 +222,26 @@ fn what_leads_on_from_a_slot_is_no_place_of_its_own() {
     let found = places(hides).expect("places");
     assert!(found.contains("/etc/shadow") && found.contains("/root/.ssh"), "{found}");
 }
+
+#[test]
+fn an_option_in_a_shells_text_is_told_with_what_guards_it() {
+    let options = "[options.properties.free]\ntype='string'\n[options.properties.held]\ntype='string'\n\
+        pattern='^[a-z]+$'\n[options.properties.port]\ntype='integer'\n";
+    let said = |argv: &str| {
+        let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
+        let marks = marks.into_iter().filter(|mark| mark.text.contains("your options"));
+        marks
+            .map(|mark| format!("{}{}", mark.text, if mark.gist.is_some() { " (grave)" } else { "" }))
+            .collect::<Vec<_>>()
+    };
+    let text = "'cd {option(free)} && ls {option(held)} {option(port)} {option(held)}'";
+    let told = [
+        "what you set is run by a shell, as a part of its text: your options `free` (grave)",
+        "a part of a shell's text, as far as their schemas admit it: your options `held`, `port`",
+    ];
+    assert_eq!(said(&format!("['sh', '-c', {text}]")), told);
+    assert_eq!(said(&format!("['ssh', '--', 'h', {text}]")), told);
+    // An argument is none of its text.
+    assert_eq!(said("['sh', '-c', 'ls \"$1\"', 'sh', '{option(free)}']"), [""; 0]);
+    assert_eq!(said("['tool', 'a {option(free)}']"), [""; 0]);
+}
