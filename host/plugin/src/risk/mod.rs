@@ -5,6 +5,7 @@
 //! none says that something is safe.
 
 mod command;
+mod named;
 mod network;
 mod programs;
 mod whereabouts;

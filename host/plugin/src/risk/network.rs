@@ -1,6 +1,6 @@
 //! Which of a plugin's commands are known to reach the network, in a few words for all of them.
 
-use super::command::{Named, literals};
+use super::named::{Named, literals};
 use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES};
 use crate::legible::{code, listed};
 use crate::manifest::Manifest;

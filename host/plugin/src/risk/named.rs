@@ -1,0 +1,197 @@
+//! What a command's text names: programs by their names, on this machine and on another, and places.
+
+use serde_json::Value;
+
+use super::programs::{
+    CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
+};
+use crate::request::CommandTemplate;
+use crate::template::{Element, Part, Slot, SlotType};
+
+/// Places that everybody may name.
+const COMMON: [&str; 7] =
+    ["/dev/null", "/dev/random", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/urandom", "/dev/zero"];
+
+/// What a command's text names. What stands behind an engine or a login is done elsewhere, so among
+/// the programs of that are only the shells.
+#[derive(Default)]
+pub(super) struct Named {
+    /// Programs, each with the element that it stands in.
+    pub(super) programs: Vec<(String, usize)>,
+    /// Programs that a shell on another machine is told.
+    there: Vec<String>,
+    /// Whether it is told a script, and no command alone.
+    pub(super) script_there: bool,
+    /// Absolute paths that are arguments.
+    pub(super) paths: Vec<String>,
+}
+
+impl Named {
+    /// In a command.
+    pub(super) fn of(command: &CommandTemplate) -> Named {
+        let (template, first) = (&command.template, First::of(command));
+        let mut named = Named::default();
+        let (mut shell, mut elsewhere, mut login) = (false, false, false);
+        for program in &first.programs {
+            let name = base(program);
+            shell |= SHELLS.contains(&name);
+            elsewhere |= is_elsewhere(name);
+            login |= REMOTES.contains(&name);
+            named.programs.push((name.to_owned(), 0));
+        }
+        let whole_word = |text| Literal { text, whole: true, begins: true };
+        let defaults = first.arguments.iter().map(|word| (0, whole_word(word.as_str())));
+        let elements = template.elements().iter().enumerate().skip(1);
+        let texts = elements.flat_map(|(at, element)| literals(element).map(move |literal| (at, literal)));
+        for (at, Literal { text, whole, begins }) in defaults.chain(texts) {
+            if shell && !elsewhere {
+                named.script(at, text, begins);
+                elsewhere = whole && is_elsewhere(base(text));
+                login |= whole && REMOTES.contains(&base(text));
+                continue;
+            }
+            if login && !text.starts_with('-') {
+                named.there(text, whole);
+            }
+            let name = base(text);
+            if whole && (SHELLS.contains(&name) || (!elsewhere && is_known(name))) {
+                named.programs.push((name.to_owned(), at));
+                shell |= SHELLS.contains(&name);
+                elsewhere |= is_elsewhere(name);
+                login |= REMOTES.contains(&name);
+            } else if !elsewhere && (begins || text.contains('=')) {
+                named.path(text.rsplit('=').next().unwrap_or(text));
+            }
+        }
+        named
+    }
+
+    /// What a shell on another machine is told.
+    fn there(&mut self, text: &str, whole: bool) {
+        let names = words(text).map(base).filter(|name| is_known(name) && !STARTERS.contains(name));
+        self.there.extend(names.map(str::to_owned));
+        let signs = |c: char| matches!(c, ';' | '|' | '&' | '<' | '>' | '$' | '`' | '(' | '\n');
+        self.script_there |= text.contains(signs) || (whole && text.trim().contains(' '));
+    }
+
+    /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,
+    /// is no place of its own.
+    fn script(&mut self, at: usize, text: &str, begins: bool) {
+        for word in words(text) {
+            let name = base(word);
+            if is_known(name) && !STARTERS.contains(&name) {
+                self.programs.push((name.to_owned(), at));
+                continue;
+            }
+            let before = &text[..word.as_ptr() as usize - text.as_ptr() as usize];
+            let token = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+            let argument = token
+                .match_indices('$')
+                .any(|(at, _)| token[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
+            let goes_on =
+                argument || token.ends_with(['%', '#', '*']) || (!begins && token.len() == before.len());
+            if !goes_on {
+                self.path(word);
+            }
+        }
+    }
+
+    fn path(&mut self, word: &str) {
+        let absolute = (word.starts_with('/') || word.starts_with("~/")) && word.len() > 1 || word == "/";
+        if absolute && !COMMON.contains(&word) && !SHELLS.contains(&base(word)) {
+            self.paths.push(word.to_owned());
+        }
+    }
+
+    /// Those that are on a list, each once.
+    pub(super) fn on(&self, list: &[&str]) -> Vec<&str> {
+        once(self.programs.iter().map(|(name, _)| name.as_str()), list)
+    }
+
+    /// The same of those that a shell on another machine is told.
+    pub(super) fn on_there(&self, list: &[&str]) -> Vec<&str> {
+        once(self.there.iter().map(String::as_str), list)
+    }
+
+    /// The element of the first shell.
+    pub(super) fn shell_at(&self) -> Option<usize> {
+        let shell = self.programs.iter().find(|(name, _)| SHELLS.contains(&name.as_str()));
+        shell.map(|(_, at)| *at)
+    }
+}
+
+fn once<'a>(names: impl Iterator<Item = &'a str>, list: &[&str]) -> Vec<&'a str> {
+    let mut out: Vec<&str> = Vec::new();
+    for name in names.filter(|name| list.contains(name)) {
+        if !out.contains(&name) {
+            out.push(name);
+        }
+    }
+    out
+}
+
+/// What a shell would take for words, and signs between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')))
+        .filter(|word| !word.is_empty())
+}
+
+fn is_elsewhere(name: &str) -> bool {
+    [ENGINES, REMOTES, CLUSTERS].iter().any(|list| list.contains(&name))
+}
+
+fn is_known(name: &str) -> bool {
+    let lists = [SHELLS, INTERPRETERS, STARTERS, RAISERS, NETWORK, FETCHERS, CHANGERS];
+    is_elsewhere(name) || lists.iter().any(|list| list.contains(&name))
+}
+
+/// A literal text of an element.
+pub(super) struct Literal<'a> {
+    pub(super) text: &'a str,
+    /// Whether it is all of it.
+    pub(super) whole: bool,
+    /// Whether the element begins with it.
+    begins: bool,
+}
+
+/// The literal texts of an element; of a choice, all of it.
+pub(super) fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
+    let whole = element.parts.len() == 1;
+    element.parts.iter().enumerate().flat_map(move |(at, part)| {
+        let texts: Vec<&str> = match part {
+            Part::Literal(text) => vec![text],
+            Part::Slot(Slot { kind: SlotType::Enum(words), .. }) => {
+                words.iter().map(String::as_str).collect()
+            }
+            Part::Slot(_) => Vec::new(),
+        };
+        texts.into_iter().map(move |text| Literal { text, whole, begins: at == 0 })
+    })
+}
+
+/// What the first element can be: a program, the plugin's or the user's choice of several, or what the
+/// plugin's schema says where the user says nothing, which may have arguments of its own.
+#[derive(Default)]
+struct First {
+    programs: Vec<String>,
+    arguments: Vec<String>,
+}
+
+impl First {
+    fn of(command: &CommandTemplate) -> First {
+        let programs = command.programs();
+        if !programs.is_empty() {
+            let programs = programs.into_iter().map(str::to_owned).collect();
+            return First { programs, ..First::default() };
+        }
+        let own = command.template.elements().first().and_then(|element| element.slots().next());
+        let Some(SlotType::Option(name)) = own.map(|slot| &slot.kind) else { return First::default() };
+        let mut words: Vec<String> = match command.defaults.get(name) {
+            Some(Value::String(text)) => vec![text.clone()],
+            Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => return First::default(),
+        };
+        let arguments = if words.is_empty() { Vec::new() } else { words.split_off(1) };
+        First { programs: words, arguments }
+    }
+}
