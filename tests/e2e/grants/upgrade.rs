@@ -107,8 +107,8 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
       1 destination; reads 1 variable of your environment.
       It asks for no directory and no secret; its commands have what you have
       without asking.
-      Network: requests of its own to 1 destination. mst keeps no command from the
-      network.
+      Network: requests of its own to https://*.acme.com. mst keeps no command from
+      the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com
       ! among these every host below a name: http:https://*.acme.com

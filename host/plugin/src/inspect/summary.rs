@@ -130,16 +130,21 @@ impl Summary {
 impl Gravest {
     /// On one line.
     pub(super) fn line(&self) -> String {
-        let keys: Vec<&str> = self.requests.iter().take(MAX_KEYS).map(String::as_str).collect();
-        let more = match self.requests.len().saturating_sub(MAX_KEYS) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         match self.all {
             true => format!("{}: every command", self.what),
-            false => format!("{}: {}{more}", self.what, keys.join(", ")),
+            false => format!("{}: {}", self.what, some(&self.requests)),
         }
     }
+}
+
+/// The first of these, and how many more there are.
+fn some<S: AsRef<str>>(names: &[S]) -> String {
+    let first: Vec<&str> = names.iter().take(MAX_KEYS).map(AsRef::as_ref).collect();
+    let more = match names.len().saturating_sub(MAX_KEYS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", first.join(", "))
 }
 
 /// How much of what it asks for.
@@ -198,12 +203,12 @@ fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
 
 /// Whether it reaches the network, in one line.
 fn network(page: &Page, commands: usize) -> String {
-    let own = page.requests.iter().filter(|line| line.key.capability() == Capability::Http).count();
-    let own = match own {
-        0 if commands == 0 => return "Network: none.".to_owned(),
-        0 => "no request of its own".to_owned(),
-        1 => "requests of its own to 1 destination".to_owned(),
-        count => format!("requests of its own to {count} destinations"),
+    let own = page.requests.iter().filter(|line| line.key.capability() == Capability::Http);
+    let own: Vec<&str> = own.map(|line| line.key.name()).collect();
+    let own = match own.as_slice() {
+        [] if commands == 0 => return "Network: none.".to_owned(),
+        [] => "no request of its own".to_owned(),
+        to => format!("requests of its own to {}", some(to)),
     };
     let gists = || page.requests.iter().flat_map(|line| &line.risks).filter_map(|mark| mark.gist);
     let clients = [

@@ -262,8 +262,8 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       2 destinations; has mst put in 2 secrets, which it never sees; reads 2
       variables of your environment.
       It asks for no directory; its commands have what you have without asking.
-      Network: requests of its own to 2 destinations. mst keeps no command from the
-      network.
+      Network: requests of its own to https://*.acme.com, https://127.0.0.1:8443.
+      mst keeps no command from the network.
       ! gets variables of yours that sound like secrets: env:ACME_TOKEN
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com,
@@ -363,7 +363,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     It asks for no directory; its commands have what you have without asking.
 
-    Network: requests of its own to 2 destinations. mst keeps no command from the network.
+    Network: requests of its own to https:&#47;/\*.acme.com, https:&#47;/127.0.0.1:8443. mst keeps no command from the network.
 
     - ⚠ gets variables of yours that sound like secrets: env:ACME\_TOKEN
     - ⚠ runs beside what the evaluated client wrote, as you: workspace:check
