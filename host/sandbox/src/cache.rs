@@ -3,7 +3,8 @@
 //! An entry is native code that the host will run, so it is trusted only as far as a MAC under a
 //! key that this user alone can read. The MAC covers the component's digest and the engine's
 //! compatibility hash, so that an entry under a wrong name is as bad as a damaged one. Any doubt
-//! is a miss: the component is compiled again and the entry replaced, by rename.
+//! is a miss: the component is compiled again and the entry replaced, by rename. Entries that were not
+//! used for longest make room for others.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
@@ -15,6 +16,8 @@ use mst_model::Digest;
 use sha2::Sha256;
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+mod room;
 
 const MAC_BYTES: usize = 32;
 const KEY_BYTES: usize = 32;
@@ -43,6 +46,8 @@ pub struct Cache {
 struct Open {
     dir: PathBuf,
     key: [u8; KEY_BYTES],
+    /// What its entries may take, in bytes.
+    room: u64,
 }
 
 impl Cache {
@@ -54,7 +59,7 @@ impl Cache {
     /// The cache in `dir`, which is made where it is missing. A directory that can't be used is
     /// no error: there is no cache then.
     pub fn at(dir: &Path) -> Cache {
-        let open = local_key(dir).map(|key| Open { dir: dir.to_owned(), key });
+        let open = local_key(dir).map(|key| Open { dir: dir.to_owned(), key, room: room::ROOM });
         Cache { open: open.ok() }
     }
 
@@ -95,7 +100,7 @@ impl Label {
     }
 
     fn file_name(&self) -> String {
-        format!("{}-{}.cwasm", self.component.hex(), &self.engine.hex()[..16])
+        format!("{}-{}{}", self.component.hex(), &self.engine.hex()[..16], room::ENTRY)
     }
 }
 
@@ -127,6 +132,7 @@ impl Open {
         let size = usize::try_from(file.metadata().ok()?.len()).ok().filter(|size| *size <= MAX_ENTRY)?;
         let mut entry = Vec::with_capacity(size);
         file.read_to_end(&mut entry).ok()?;
+        room::used(&file);
         let (mac, code) = entry.split_at_checked(MAC_BYTES)?;
         self.mac(label, code)?.verify_slice(mac).ok()?;
         #[expect(
@@ -139,10 +145,12 @@ impl Open {
 
     fn store(&self, label: &Label, code: &[u8]) -> io::Result<()> {
         let mac = self.mac(label, code).ok_or(io::ErrorKind::InvalidInput)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        let mut file = tempfile::Builder::new().prefix(room::HALF_WRITTEN).tempfile_in(&self.dir)?;
         file.write_all(&mac.finalize().into_bytes())?;
         file.write_all(code)?;
-        file.persist(self.dir.join(label.file_name()))?;
+        let entry = self.dir.join(label.file_name());
+        file.persist(&entry)?;
+        room::make(&self.dir, self.room, &entry);
         Ok(())
     }
 }

@@ -321,3 +321,44 @@ impl InBackground for std::process::Command {
         self.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
     }
 }
+
+#[test]
+fn what_was_not_used_for_longest_makes_room_for_others() {
+    let dir = new_dir();
+    let three = ONE.replace("i32.const 1", "i32.const 3");
+    assert_eq!([load(dir.path(), ONE), load(dir.path(), TWO)], [CacheEvent::Miss; 2]);
+    let age = |path: &Path, hours: u64| {
+        let file = File::options().write(true).open(path).expect("is there");
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
+        file.set_modified(then).expect("set");
+    };
+    age(&entry(dir.path(), ONE), 30);
+    age(&entry(dir.path(), TWO), 20);
+    // It was made first, and used last.
+    assert_eq!(load(dir.path(), ONE), CacheEvent::Hit);
+    for (name, hours) in [(".tmpold", 25), (".tmpnew", 23), ("notes", 99)] {
+        fs::write(dir.path().join(name), "").expect("written");
+        age(&dir.path().join(name), hours);
+    }
+    symlink(dir.path().join("notes"), dir.path().join("other.cwasm")).expect("linked");
+    let size = fs::metadata(entry(dir.path(), ONE)).expect("is there").len();
+    let mut cache = Cache::at(dir.path());
+    cache.open.as_mut().expect("it opens").room = 2 * size + size / 2;
+    let bytes = wat(&three);
+    let (_, event) = cache.component(&engine(), Digest::of(&bytes), &bytes).expect("it compiles");
+    assert_eq!(event, CacheEvent::Miss);
+    let entry_of = |text: &str| {
+        let name = entry(dir.path(), text);
+        name.file_name().expect("a name").to_string_lossy().into_owned()
+    };
+    let mut left = vec![entry_of(ONE), entry_of(&three)];
+    left.extend([".tmpnew", "key", "notes", "other.cwasm"].map(str::to_owned));
+    left.sort();
+    assert_eq!(names(dir.path()), left);
+    // One that alone is more than there is room for stays until the next.
+    cache.open.as_mut().expect("it opens").room = 1;
+    let bytes = wat(TWO);
+    cache.component(&engine(), Digest::of(&bytes), &bytes).expect("it compiles");
+    assert_eq!(load(dir.path(), TWO), CacheEvent::Hit);
+    assert!(!entry(dir.path(), ONE).exists() && !entry(dir.path(), &three).exists());
+}
