@@ -42,7 +42,7 @@ fn main() {
     let file = shipped("mst.runner.docker.wasm");
     let setup = RunnerSetup {
         permit: Permit::all(&file),
-        options: json!({ "image": image }),
+        options: json!({ "engine": "docker", "image": image }),
         environment: ExecEnvironment {
             path: std::env::var("PATH").expect("a PATH"),
             home: root.path().to_string_lossy().into_owned(),

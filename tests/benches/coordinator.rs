@@ -99,6 +99,7 @@ fn talk(dir: &Path) {
         }
         started
     });
+    let events = Events::to(move |event| drop(events.send(event)));
     let before = peak_rss();
     let (wall, cpu) = (Instant::now(), process_cpu());
     let work = move |channel, bundle, shard| work(channel, bundle, shard, kind);
@@ -106,7 +107,7 @@ fn talk(dir: &Path) {
     let asked = runner.clone();
     let (collected, ended) = runtime().block_on(async {
         let (stop, options) = (Stop::default(), Options { concurrency: CONCURRENCY, ..Options::default() });
-        let collected = mst_coordinator::collect(&run, &record, asked, options, &stop, &Events(events)).await;
+        let collected = mst_coordinator::collect(&run, &record, asked, options, &stop, &events).await;
         (collected.expect("it collects"), thread_cpu())
     });
     let (plan_wall, plan_cpu, thread, planned) = runner.begun.get().copied().expect("a worker was started");
@@ -136,10 +137,9 @@ fn ask(dir: &Path) {
     let work = move |channel, bundle: PathBuf, shard| now_and_then(channel, bundle, shard, samples.clone());
     let (wall, cpu) = (Instant::now(), process_cpu());
     let asked = Simulated { elsewhere: elsewhere.clone(), work, begun: OnceLock::new(), wall, cpu };
-    let (events, _) = mpsc::unbounded_channel();
+    let events = Events::to(|_| {});
     runtime().block_on(async {
         let (stop, options) = (Stop::default(), Options { concurrency: CONCURRENCY, ..Options::default() });
-        let events = Events(events);
         let collecting = mst_coordinator::collect(&run, &record, Arc::new(asked), options, &stop, &events);
         collecting.await.expect("it collects");
     });

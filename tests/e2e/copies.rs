@@ -105,7 +105,7 @@ fn modes_and_links_survive_a_directory_that_is_a_machine() {
 #[test]
 fn modes_and_links_survive_a_container() {
     let image = need!(image());
-    there_and_back(first_party("mst.runner.docker.wasm"), json!({ "image": image }));
+    there_and_back(first_party("mst.runner.docker.wasm"), json!({ "engine": "docker", "image": image }));
 }
 
 #[test]

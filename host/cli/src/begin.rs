@@ -57,7 +57,6 @@ pub(crate) async fn create(
     match written {
         Ok(record) => Ok(Begun { run: Arc::new(run), record, made_runs: !were_there }),
         Err(failure) => {
-            progress.end();
             // Nothing was started: nothing is left but what plugins did. A directory that can't be
             // removed does not hide why.
             let failure = match run.discard() {
@@ -85,13 +84,12 @@ fn with_calls(mut failure: Failure, run: &Path) -> Failure {
 /// A run of which no worker began is none, unless a machine of it may be left: then its ledger is
 /// needed, and it goes on as one that misses everything. What plugins did outside the host, or were
 /// kept from, stays to be read.
-pub(crate) fn abandon(begun: &Begun, collected: &Collected, progress: &Progress) -> Result<(), Failure> {
+pub(crate) fn abandon(begun: &Begun, collected: &Collected) -> Result<(), Failure> {
     let has_calls = match begun.run.abandon() {
         Ok(()) => false,
         Err(StoreError::HasCalls { .. }) => true,
         Err(_) => return Ok(()),
     };
-    progress.end();
     if begun.made_runs {
         let _ = begun.run.path().parent().map(std::fs::remove_dir);
     }

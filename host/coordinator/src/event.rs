@@ -1,10 +1,12 @@
 //! What a run says of itself while it goes. The coordinator never talks to the outside: whoever
 //! shows a run listens here.
 
+use std::fmt;
+use std::sync::Arc;
+
 use mst_model::TrialKey;
 use mst_model::outcome::Status;
 use mst_model::run::ShardEnding;
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::plan::Choice;
 
@@ -70,12 +72,23 @@ pub enum Event {
     },
 }
 
-/// Where events go. Nobody listening is no error.
-#[derive(Debug, Clone)]
-pub struct Events(pub UnboundedSender<Event>);
+/// Where events go, each at once and in its order.
+#[derive(Clone)]
+pub struct Events(Arc<dyn Fn(Event) + Send + Sync>);
 
 impl Events {
+    /// To somebody who does not hold up whoever says one.
+    pub fn to(hear: impl Fn(Event) + Send + Sync + 'static) -> Events {
+        Events(Arc::new(hear))
+    }
+
     pub(crate) fn say(&self, event: Event) {
-        let _ = self.0.send(event);
+        (self.0)(event);
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
     }
 }

@@ -166,9 +166,16 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     if args.left_behind && !leave::into_own_session().map_err(own_session)? {
         return Ok(Exit::Done);
     }
+    let progress = Arc::new(Progress::new(How::Lines)?);
+    let reaped = reap_run(&args, &progress);
+    progress.end();
+    reaped
+}
+
+fn reap_run(args: &ReapArgs, progress: &Arc<Progress>) -> Result<Exit, Failure> {
     let path = super::find_run(&args.run, &args.runs)?;
     let (run, record) = if args.wait { begin::open_when_free(&path)? } else { begin::open(&path)? };
-    let told = Told::new(Arc::new(Progress::new(How::Lines)));
+    let told = Told::new(progress.clone());
     told.record_in(&run)?;
     // The lock that the run used; where the run does not say, the one that is here.
     let eval = begin::eval_of(&record, None).unwrap_or_default();
@@ -176,7 +183,7 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?, eval_dir)?;
     let chosen = runners::choose(&plugins, record.runner.clone())?;
     let Some(plugin) = chosen.plugin else {
-        show::aside("a run on `local` makes no machines");
+        progress.note("a run on `local` makes no machines");
         return Ok(Exit::Done);
     };
     check_used(&record, &plugin)?;
@@ -189,10 +196,10 @@ fn reap(args: ReapArgs) -> Result<Exit, Failure> {
     let runner = runners::load(&sandbox()?, &plugin, &record.runner, scratch.path(), told.sinks)?;
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
     let cut_off = states.iter().any(|state| state.status == MachineStatus::Intended);
-    let mut failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind))?;
+    let mut failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind, progress))?;
     if args.wait && cut_off {
         std::thread::sleep(LATE);
-        failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind))?;
+        failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind, progress))?;
     }
     runtime.shutdown_background();
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
@@ -228,16 +235,17 @@ async fn reap_all(
     record: &RunRecord,
     machines: &Loaded,
     spare_kept: bool,
+    progress: &Progress,
 ) -> Result<usize, Failure> {
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
     // The runner may know of one that the ledger lost with its last line; the ledger knows of
     // those that the runner can't list. A name that no ledger line has is not ours.
     let listed = machines.list(&record.id).await.unwrap_or_else(|error| {
-        show::aside(&format!("the runner can't list its machines: {error}"));
+        progress.note(&format!("the runner can't list its machines: {error}"));
         Vec::new()
     });
     for name in listed.iter().filter(|name| states.iter().all(|state| state.machine != **name)) {
-        show::aside(&format!(
+        progress.note(&format!(
             "{}: the runner lists it, the run's ledger does not: left alone",
             mst_sandbox::clean(name, 64, false)
         ));
@@ -252,7 +260,7 @@ async fn reap_all(
     let (known, foreign): (Vec<&MachineState>, Vec<_>) =
         states.iter().filter(is_left).partition(|state| state.machine.starts_with(&ours));
     for state in &foreign {
-        show::aside(&format!("{}: not a name that this run gave: left alone", state.machine));
+        progress.note(&format!("{}: not a name that this run gave: left alone", state.machine));
     }
     let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
     let mut failed = foreign.len();
@@ -260,12 +268,12 @@ async fn reap_all(
         let handle = state.made.as_ref().map(|made| &made.handle);
         let event = match machines.destroy(&record.id, &state.machine, handle).await {
             Ok(()) => {
-                show::aside(&format!("{}: removed", state.machine));
+                progress.note(&format!("{}: removed", state.machine));
                 LedgerEvent::Destroyed
             }
             Err(error) => {
                 failed += 1;
-                show::aside(&format!("{}: could not be removed: {error}", state.machine));
+                progress.note(&format!("{}: could not be removed: {error}", state.machine));
                 LedgerEvent::DestroyFailed { why: error.to_string() }
             }
         };

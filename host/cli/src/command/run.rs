@@ -16,7 +16,6 @@ use mst_model::run::{Policy, RunRecord, RunnerUse};
 use mst_report::Summary;
 use mst_store::{RunDir, RunWriter};
 use mst_worker::grade::{GradeError, Grader, Surroundings};
-use tokio::sync::mpsc;
 
 use crate::audit::Told;
 use crate::begin::{self, Begun};
@@ -115,7 +114,15 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
     // What a client started and left behind becomes this process's child, and is ended with it.
     mst_process::adopt_orphans();
     let renewals = Renewals::default();
-    let result = runtime.block_on(execute(args, &renewals));
+    let how = match (args.json, show::on_terminal()) {
+        (true, _) => How::Json,
+        (false, true) => How::Bar,
+        (false, false) => How::Lines,
+    };
+    let progress = Arc::new(Progress::new(how)?);
+    let result = runtime.block_on(execute(args, &renewals, &progress));
+    // What was said comes before why it ended.
+    progress.end();
     if !renewals.end() {
         // Also beside JSON, whose last object is the summary.
         show::aside("waiting for a server that gives tokens: its answer may have the next refresh token");
@@ -127,16 +134,9 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
     result
 }
 
-async fn execute(args: RunArgs, renewals: &Renewals) -> Result<Exit, Failure> {
-    let how = match (args.json, show::on_terminal()) {
-        (true, _) => How::Json,
-        (false, true) => How::Bar,
-        (false, false) => How::Lines,
-    };
-    let progress = Arc::new(Progress::new(how));
-    let said = progress.clone();
+async fn execute(args: RunArgs, renewals: &Renewals, progress: &Arc<Progress>) -> Result<Exit, Failure> {
     let leave = Leave::new(renewals.clone());
-    let stop = interrupt::listen(move |text| said.tell(text), leave.clone())?;
+    let stop = interrupt::listen(progress.clone(), leave.clone())?;
     // What others left may take its time, and nobody who has had enough is to wait for it.
     tokio::select! {
         _ = tokio::task::spawn_blocking(scratch::sweep) => {}
@@ -144,26 +144,26 @@ async fn execute(args: RunArgs, renewals: &Renewals) -> Result<Exit, Failure> {
     }
     let scratch = Scratch::new()?;
     let Started { ready, begun, on_machines, vault } =
-        begin(&args, scratch.path(), &stop, renewals, &progress).await?;
+        begin(&args, scratch.path(), &stop, renewals, progress).await?;
     let (run, record) = (&begun.run, &begun.record);
     leave.run(run.path(), ready.lock.as_deref(), matches!(args.keep, KeepArg::Always));
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
     let runner = runner(&args, &ready, on_machines, run, scratch.path())?;
-    let collected = collect(&args, runner, run, record, &stop, vault, &progress).await?;
+    let collected = collect(&args, runner, run, record, &stop, vault, progress).await?;
     if args.resume.is_none() && collected.begun == 0 && !stop.finish.is_cancelled() {
-        begin::abandon(&begun, &collected, &progress)?;
+        begin::abandon(&begun, &collected)?;
     }
     let Begun { run, mut record, .. } = begun;
     record.collect = collected.collect;
     record.shards.extend(collected.shards);
     run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
     if !stop.finish.is_cancelled() {
-        grade(&args, &ready, &run, &record, scratch.path(), &stop, &progress).await?;
+        grade(&args, &ready, &run, &record, scratch.path(), &stop, progress).await?;
     }
     progress.end();
-    finish(&run, &stop, &progress, args.json)
+    finish(&run, &stop, progress, args.json)
 }
 
 /// A run with everything that it needs.
@@ -301,17 +301,11 @@ async fn collect(
     vault: Vault,
     progress: &Arc<Progress>,
 ) -> Result<Collected, Failure> {
-    let (events, mut happened) = mpsc::unbounded_channel();
     let shown = progress.clone();
-    let showing = tokio::spawn(async move {
-        while let Some(event) = happened.recv().await {
-            shown.collecting(event);
-        }
-    });
+    let events = Events::to(move |event| shown.collecting(event));
     let retry = Retry { unfinished: args.retry_unfinished, explain: args.explain };
     let options = Options { concurrency: args.concurrency, vault, retry };
-    let collected = mst_coordinator::collect(run, record, runner, options, stop, &Events(events)).await;
-    let _ = showing.await;
+    let collected = mst_coordinator::collect(run, record, runner, options, stop, &events).await;
     collected.map_err(|error| {
         Failure::because("the run broke off; what finished is kept", &error).exit(Exit::Partial)
     })
@@ -327,13 +321,7 @@ async fn grade(
     progress: &Arc<Progress>,
 ) -> Result<(), Failure> {
     progress.grading(record.trials * ready.judges.len() as u64);
-    let (events, mut happened) = mpsc::unbounded_channel();
     let shown = progress.clone();
-    let showing = tokio::spawn(async move {
-        while let Some(event) = happened.recv().await {
-            shown.graded(event);
-        }
-    });
     let grader = Grader {
         run: run.clone(),
         judges: ready.judges.clone(),
@@ -341,13 +329,11 @@ async fn grade(
         surroundings: Surroundings { path: ready.environment.path.clone(), base_dir: ready.file.dir.clone() },
         retry: args.retry_unfinished,
         concurrency: args.concurrency,
-        events,
+        events: Arc::new(move |event| shown.graded(event)),
         finish: stop.finish.clone(),
         cancel: stop.cancel.clone(),
     };
-    let graded = grader.grade(record).await;
-    let _ = showing.await;
-    graded.map_err(|error| {
+    grader.grade(record).await.map_err(|error| {
         let failure =
             Failure::because("grading broke off; what was graded is kept", &error).exit(Exit::Partial);
         match &error {
@@ -368,7 +354,7 @@ fn finish(run: &RunDir, stop: &Stop, progress: &Progress, json: bool) -> Result<
     let summary = Summary::of(run).map_err(|error| kept(Failure::from_error(&error)))?;
     if json {
         let value = serde_json::to_value(&summary).map_err(|error| kept(Failure::from_error(&error)))?;
-        progress.summary(&value).map_err(|error| kept(Failure::because("can't write to stdout", &error)))?;
+        progress.summary(value).map_err(|error| kept(Failure::because("can't write to stdout", &error)))?;
     } else {
         show::result(&show::summary(&summary)).map_err(kept)?;
     }

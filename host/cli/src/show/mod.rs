@@ -1,6 +1,7 @@
 //! Everything that a person or a program reads: results on stdout, the rest on stderr.
 
 mod progress;
+mod shown;
 mod table;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -10,7 +11,8 @@ use serde::Serialize;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-pub(crate) use progress::{How, Progress};
+pub(crate) use progress::Progress;
+pub(crate) use shown::How;
 pub(crate) use table::summary;
 
 /// `text` as a terminal may get it. Ids of cases and words of errors are a dataset's or a

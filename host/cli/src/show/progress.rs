@@ -1,250 +1,188 @@
-//! How a run looks while it goes: a bar on a terminal, plain lines elsewhere, JSON for programs.
+//! Where all that is said of a run goes: plugins, workers, the coordinator and signals speak at the same
+//! time, and none of them waits for whoever reads.
 
-use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mst_coordinator::Event;
-use mst_coordinator::plan::Choice;
 use mst_model::PluginId;
-use mst_model::outcome::Status;
-use mst_model::run::ShardEnding;
-use mst_sandbox::{Level, LogLine, LogSink};
+use mst_sandbox::{LogLine, LogSink};
 use mst_worker::grade::GradeEvent;
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::sync::oneshot;
 
-/// For whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    /// A person at a terminal.
-    Bar,
-    /// A log.
-    Lines,
-    /// A program, on stdout.
-    Json,
-}
+use super::shown::{How, Shown};
+use crate::error::Failure;
 
-/// A run's progress. Shared: plugins, workers and signals all speak here.
+/// So many words may wait for their reader; then lines of plugins are left out, which are as many as
+/// plugins like.
+const WAITING: usize = 10_000;
+
+type Word = Box<dyn FnOnce(&mut Shown) + Send>;
+
+/// A run's progress. What is said first is shown first.
 pub(crate) struct Progress {
-    how: How,
-    bar: ProgressBar,
-    done: AtomicU64,
-    total: AtomicU64,
-    broken: AtomicU64,
+    words: mpsc::Sender<Word>,
+    /// How many are said and not shown yet.
+    waiting: Arc<AtomicUsize>,
+    /// How many lines of plugins were left out and not told of yet.
+    left_out: AtomicU64,
 }
 
 impl Progress {
-    pub(crate) fn new(how: How) -> Progress {
-        let bar = match how {
-            How::Bar => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
-            How::Lines | How::Json => ProgressBar::hidden(),
+    pub(crate) fn new(how: How) -> Result<Progress, Failure> {
+        let (words, said) = mpsc::channel::<Word>();
+        let waiting = Arc::<AtomicUsize>::default();
+        let left = waiting.clone();
+        // A thread of its own: a reader who does not read holds up it and nothing else.
+        let show = move || {
+            let mut shown = Shown::new(how);
+            for word in said {
+                word(&mut shown);
+                left.fetch_sub(1, Ordering::Relaxed);
+            }
         };
-        Progress { how, bar, done: AtomicU64::new(0), total: AtomicU64::new(0), broken: AtomicU64::new(0) }
+        std::thread::Builder::new()
+            .name("show".to_owned())
+            .spawn(show)
+            .map_err(|error| Failure::because("mst can't start", &error))?;
+        Ok(Progress { words, waiting, left_out: AtomicU64::new(0) })
+    }
+
+    fn say(&self, word: impl FnOnce(&mut Shown) + Send + 'static) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Where nobody shows anything any more, nobody is told.
+        let _ = self.words.send(Box::new(word));
+    }
+
+    /// Comes when all is shown that was said until now.
+    pub(crate) fn shown(&self) -> oneshot::Receiver<()> {
+        let (say, shown) = oneshot::channel();
+        self.say(|_| {
+            let _ = say.send(());
+        });
+        shown
     }
 
     /// One line for a person.
     pub(crate) fn note(&self, text: &str) {
-        match self.how {
-            How::Bar => self.bar.suspend(|| super::aside(text)),
-            How::Lines => super::aside(text),
-            How::Json => {}
-        }
+        let text = text.to_owned();
+        self.say(move |shown| shown.note(&text));
     }
 
     /// The same, also for a program: of what no other event tells.
     pub(crate) fn tell(&self, text: &str) {
-        self.event(&json!({"event": "note", "text": text}));
-        self.note(text);
-    }
-
-    fn event(&self, value: &Value) {
-        if self.how == How::Json {
-            // A reader that went away is no reason to lose a trial; the last word says of it.
-            let _ = self.line_of_json(value);
-        }
-    }
-
-    fn line_of_json(&self, value: &Value) -> std::io::Result<()> {
-        let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{value}")?;
-        stdout.flush()
+        let text = text.to_owned();
+        self.say(move |shown| shown.tell(&text));
     }
 
     /// The run has a name and a directory.
     pub(crate) fn run_started(&self, run: &str, path: &str) {
-        self.event(&json!({"event": "run-started", "run": run, "path": path}));
-        self.note(&format!("run {run} in {path}"));
+        let (run, path) = (run.to_owned(), path.to_owned());
+        self.say(move |shown| shown.run_started(&run, &path));
     }
 
     /// So many cases were read from the dataset.
     pub(crate) fn cases(&self, count: u64) {
-        if self.how == How::Bar {
-            self.bar.set_style(style("{spinner} reading cases: {msg}"));
-            self.bar.set_message(count.to_string());
-            self.bar.tick();
-        }
+        self.say(move |shown| shown.cases(count));
     }
 
     /// The dataset is at its end.
     pub(crate) fn cases_resolved(&self, count: u64) {
-        self.event(&json!({"event": "cases-resolved", "cases": count}));
-        self.note(&super::counted(count, "case"));
-    }
-
-    /// Counting from here on: `total` of `what`.
-    fn phase(&self, what: &str, total: u64) {
-        self.done.store(0, Ordering::Relaxed);
-        self.total.store(total, Ordering::Relaxed);
-        self.broken.store(0, Ordering::Relaxed);
-        if self.how == How::Bar {
-            self.bar.reset();
-            self.bar.set_message("");
-            self.bar.set_length(total);
-            self.bar.set_style(style(&format!(
-                "{what} [{{bar:32}}] {{pos}}/{{len}} {{msg}} {{elapsed}} gone, {{eta}} left"
-            )));
-            self.bar.enable_steady_tick(Duration::from_millis(250));
-        }
-    }
-
-    fn step(&self, broken: bool) -> u64 {
-        let broken = self.broken.fetch_add(u64::from(broken), Ordering::Relaxed) + u64::from(broken);
-        if broken > 0 {
-            self.bar.set_message(format!("({})", super::counted(broken, "instrument error")));
-        }
-        self.bar.inc(1);
-        self.done.fetch_add(1, Ordering::Relaxed) + 1
+        self.say(move |shown| shown.cases_resolved(count));
     }
 
     /// What the coordinator says.
     pub(crate) fn collecting(&self, event: Event) {
-        match event {
-            Event::Planned { trials, shards } => {
-                self.event(&json!({"event": "collect-planned", "trials": trials, "shards": shards}));
-                self.phase("collect", trials);
-            }
-            Event::Chosen { trial, choice } => {
-                let (word, why) = match choice {
-                    Choice::Missing => ("run", "it is missing".to_owned()),
-                    Choice::Kept { status: Status::Crashed } => ("reused", "it ended, by a crash".to_owned()),
-                    Choice::Kept { .. } => ("reused", "it ended".to_owned()),
-                    Choice::Broken { why } => (
-                        "reused",
-                        format!("its instrument broke, and `--retry-unfinished` was not said: {why}"),
-                    ),
-                    Choice::Again { why, attempt, .. } => {
-                        ("run again", format!("attempt {attempt}, as its instrument broke: {why}"))
-                    }
-                };
-                self.event(&json!({"event": "trial-chosen", "trial": trial, "choice": word, "why": why}));
-                self.note(&format!("{trial}: {word}: {why}"));
-            }
-            Event::ShardStarted { shard } => self.event(&json!({"event": "shard-started", "shard": shard})),
-            Event::TrialStarted { trial } => self.event(&json!({"event": "trial-started", "trial": trial})),
-            Event::TrialStored { trial, status } => {
-                let done = self.step(status == Status::Error);
-                self.event(&json!({"event": "trial-stored", "trial": trial, "status": status}));
-                if self.how == How::Lines {
-                    let word = match status {
-                        Status::Completed => "completed",
-                        Status::Crashed => "crashed",
-                        Status::Error => "instrument error",
-                    };
-                    self.note(&format!(
-                        "collect {done}/{} {trial}: {word}",
-                        self.total.load(Ordering::Relaxed)
-                    ));
-                }
-            }
-            Event::Noise { shard, line } => {
-                self.event(&json!({"event": "noise", "shard": shard, "line": line}));
-                self.note(&format!("shard {shard} says: {line}"));
-            }
-            Event::Trouble { shard, what } => {
-                self.event(&json!({"event": "trouble", "shard": shard, "what": what}));
-                self.note(&format!("shard {shard}: {what}"));
-            }
-            Event::Stopping { in_flight } => {
-                self.event(&json!({"event": "stopping", "in_flight": in_flight}));
-                self.note(&format!("waiting for {}", super::counted(in_flight, "trial")));
-            }
-            Event::ShardEnded { shard, ending } => {
-                self.event(&json!({"event": "shard-ended", "shard": shard, "ending": ending}));
-                if let ShardEnding::Broken { why } = ending {
-                    self.note(&format!("shard {shard} broke: {why}"));
-                }
-            }
-        }
+        self.say(move |shown| shown.collecting(event));
     }
 
     /// Grading begins: `total` grades at the most.
     pub(crate) fn grading(&self, total: u64) {
-        self.event(&json!({"event": "grade-planned", "grades": total}));
-        self.phase("grade", total);
+        self.say(move |shown| shown.grading(total));
     }
 
     /// What the grader says.
     pub(crate) fn graded(&self, event: GradeEvent) {
-        let GradeEvent::Graded { judge, trial, error } = event;
-        let done = self.step(error.is_some());
-        self.event(&json!({"event": "graded", "judge": judge, "trial": trial, "error": error}));
-        if self.how == How::Lines {
-            let total = self.total.load(Ordering::Relaxed);
-            match error {
-                Some(error) => {
-                    self.note(&format!("grade {done}/{total} {judge} {trial}: instrument error: {error}"));
-                }
-                // A tenth at a time: grades come faster than anybody reads.
-                None if done == total || done.is_multiple_of(total.div_ceil(10).max(1)) => {
-                    super::aside(&format!("grade {done}/{total}"));
-                }
-                None => {}
-            }
-        }
+        self.say(move |shown| shown.graded(event));
     }
 
     /// The last word of a run, for programs.
-    pub(crate) fn summary(&self, summary: &Value) -> std::io::Result<()> {
-        match self.line_of_json(&json!({"event": "summary", "summary": summary})) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
+    pub(crate) fn summary(&self, summary: Value) -> io::Result<()> {
+        let (say, written) = mpsc::channel();
+        self.say(move |shown| drop(say.send(shown.summary(&summary))));
+        written.recv().unwrap_or_else(|_| Err(io::Error::other("nothing is shown any more")))
+    }
+
+    /// Clears the bar, once all is shown that was said: whoever prints after this comes after it.
+    pub(crate) fn end(&self) {
+        self.tell_what_was_left_out();
+        let (say, ended) = mpsc::channel();
+        self.say(move |shown| {
+            shown.end();
+            let _ = say.send(());
+        });
+        let _ = ended.recv();
+    }
+
+    /// Whether a line more may wait that is no event of the run.
+    fn has_room(&self) -> bool {
+        let room = self.waiting.load(Ordering::Relaxed) < WAITING;
+        if room {
+            self.tell_what_was_left_out();
+        } else {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        room
+    }
+
+    fn tell_what_was_left_out(&self) {
+        let count = self.left_out.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let lines = super::counted(count, "line");
+            self.tell(&format!("{lines} of plugins left out here: nobody read so many"));
         }
     }
-
-    /// Clears the bar.
-    pub(crate) fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ")
 }
 
 impl LogSink for Progress {
     fn line(&self, line: LogLine) {
-        let LogLine { plugin, level, message } = line;
-        let word = match level {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warning",
-            Level::Error => "error",
-        };
-        self.event(&json!({"event": "log", "plugin": plugin, "level": word, "message": message}));
-        if level > Level::Debug {
-            self.note(&format!("{plugin}: {word}: {message}"));
+        if self.has_room() {
+            self.say(move |shown| shown.line(line));
         }
     }
 
     fn progress(&self, plugin: &PluginId, message: String, fraction: Option<f32>) {
-        self.event(
-            &json!({"event": "plugin-progress", "plugin": plugin, "message": message, "fraction": fraction}),
-        );
-        if self.how == How::Bar {
-            self.bar.set_message(format!("{plugin}: {message}"));
+        if self.has_room() {
+            let plugin = plugin.clone();
+            self.say(move |shown| shown.plugin_progress(&plugin, message, fraction));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mst_sandbox::Level;
+
+    #[test]
+    fn a_flood_of_lines_waits_for_nobody_and_is_told() {
+        let progress = Progress::new(How::Lines).expect("it starts");
+        let (go, wait) = mpsc::channel::<()>();
+        progress.say(move |_| {
+            let _ = wait.recv();
+        });
+        let plugin: PluginId = "acme/judge/loud".parse().expect("an id");
+        for n in 0..WAITING + 5 {
+            let line = LogLine { plugin: plugin.clone(), level: Level::Debug, message: n.to_string() };
+            progress.line(line);
+        }
+        // The one that is held up is waiting too.
+        assert_eq!(progress.left_out.load(Ordering::Relaxed), 6);
+        drop(go);
+        progress.end();
+        assert_eq!(progress.left_out.load(Ordering::Relaxed), 0, "told");
     }
 }

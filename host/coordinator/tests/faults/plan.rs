@@ -10,7 +10,6 @@ use mst_coordinator::{Events, Options, Runner, RunnerError, Session, ShardSpec, 
 use mst_model::CaseId;
 use mst_model::bundle::{Bundle, CaseWork};
 use mst_store::RunDir;
-use tokio::sync::mpsc;
 
 use crate::bench::{Bench, paused};
 
@@ -42,7 +41,7 @@ fn bundles_that_do_not_fit_into_memory_are_whole() {
     let looks = Arc::new(Looks::default());
     paused(async {
         let run = Arc::new(RunDir::open_write(bench.dir().path()).expect("opens"));
-        let (stop, events) = (Stop::default(), Events(mpsc::unbounded_channel().0));
+        let (stop, events) = (Stop::default(), Events::to(|_| {}));
         let collected = mst_coordinator::collect(
             &run,
             bench.record(),

@@ -161,7 +161,7 @@ impl Bench {
             });
         }
         let (say, mut said) = mpsc::unbounded_channel();
-        let say = Events(say);
+        let say = Events::to(move |event| drop(say.send(event)));
         let options =
             Options { concurrency: how.concurrency, vault: how.vault.clone(), retry: Default::default() };
         let collecting = mst_coordinator::collect(&run, &self.record, runner, options, &stop, &say);

@@ -50,7 +50,7 @@ pub(crate) async fn go(plan: Plan, seed: u64) -> Went {
     let (say, mut said) = mpsc::unbounded_channel();
     let options = Options { concurrency: plan.concurrency, vault, retry: Default::default() };
     let began = tokio::time::Instant::now();
-    let (runner, events) = (Arc::new(runner), Events(say));
+    let (runner, events) = (Arc::new(runner), Events::to(move |event| drop(say.send(event))));
     let collecting = mst_coordinator::collect(&run, &bench.record, runner, options, &stop, &events);
     let collected = timeout(AT_LAST, collecting).await.expect("it returns").expect("it collects");
     let took = began.elapsed();

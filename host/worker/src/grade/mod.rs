@@ -13,7 +13,6 @@ use mst_model::outcome::{InstrumentError, Stage, Status};
 use mst_model::run::RunRecord;
 use mst_model::{JudgeId, TrialKey};
 use mst_store::{RunWriter, StoreError, StoredCase, trials_of_case};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -64,8 +63,8 @@ pub struct Grader {
     pub retry: bool,
     /// How many trials are graded at a time.
     pub concurrency: u32,
-    /// Who listens.
-    pub events: UnboundedSender<GradeEvent>,
+    /// Who listens, and holds up nobody.
+    pub events: Arc<dyn Fn(GradeEvent) + Send + Sync>,
     /// Nothing new starts.
     pub finish: CancellationToken,
     /// What runs is ended.
@@ -211,8 +210,7 @@ impl One {
         };
         self.grader.run.write_grade(&grade)?;
         let event = GradeEvent::Graded { judge: self.judge.name.clone(), trial: self.key, error };
-        // Nobody listening is no error.
-        let _ = self.grader.events.send(event);
+        (self.grader.events)(event);
         Ok(())
     }
 }
