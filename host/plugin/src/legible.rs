@@ -65,10 +65,12 @@ pub(crate) fn wrapped(first: &str, then: &str, text: &str) -> String {
             out.push(' ');
             used += 1;
         }
-        for c in word.chars() {
+        let mut chars = word.chars().peekable();
+        while let Some(c) = chars.next() {
             let wide = if c.is_ascii() { 1 } else { 2 };
-            if used + wide > WIDTH {
-                out.push('\n');
+            // One more column for the sign that says that the word goes on.
+            if used + wide + usize::from(chars.peek().is_some()) > WIDTH {
+                out.push_str("\\\n");
                 out.push_str(then);
                 used = columns(then);
             }
@@ -78,6 +80,38 @@ pub(crate) fn wrapped(first: &str, then: &str, text: &str) -> String {
         fresh = false;
     }
     out.truncate(out.trim_end_matches(' ').len());
+    out.push('\n');
+    out
+}
+
+/// `text`, which is all ASCII, in such lines, and no character of it lost: every line that is not the last
+/// ends with a backslash, before which stands all that is in `text` there, a blank too. A word is broken only
+/// where no line takes it.
+pub(crate) fn broken(first: &str, then: &str, text: &str) -> String {
+    let mut out = String::from(first);
+    let (mut used, mut fresh) = (first.len(), true);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(' ').map_or(rest.len(), |at| at + 1);
+        let end = rest.find("\\n").map_or(end, |at| end.min(at + 2));
+        let (mut piece, behind) = rest.split_at(end);
+        let room = |used: usize, is_last: bool| (WIDTH - usize::from(!is_last)).saturating_sub(used);
+        if !fresh && piece.len() > room(used, behind.is_empty()) {
+            out.push_str("\\\n");
+            out.push_str(then);
+            used = then.len();
+        }
+        while piece.len() > room(used, behind.is_empty()) {
+            let at = piece.floor_char_boundary(room(used, false).max(1));
+            out.push_str(&piece[..at]);
+            out.push_str("\\\n");
+            out.push_str(then);
+            (piece, used) = (&piece[at..], then.len());
+        }
+        out.push_str(piece);
+        used += piece.len();
+        (rest, fresh) = (behind, false);
+    }
     out.push('\n');
     out
 }
@@ -109,12 +143,20 @@ mod tests {
         fn no_line_is_wider_than_a_terminal(text in "( {0,90}|[a-z漢]{0,200}|[a-z]{1,9} ){0,20}") {
             let lines = wrapped("  ! ", "      ", &text);
             let words = |text: &str| text.split_whitespace().collect::<String>();
-            proptest::prop_assert_eq!(words(&lines), words(&format!("! {text}")));
+            proptest::prop_assert_eq!(words(&lines.replace("\\\n", "\n")), words(&format!("! {text}")));
             for line in lines.lines().skip(1) {
                 proptest::prop_assert!(line.is_empty() || line.starts_with("      "), "{:?}", line);
             }
             let columns = |line: &str| line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
             proptest::prop_assert!(lines.lines().all(|line| columns(line) <= WIDTH), "{}", lines);
+        }
+
+        #[test]
+        fn a_command_is_on_the_page_as_it_is(text in "( {0,90}|[a-z'\\\\]{0,200}|[a-z]{1,9} |\\\\n){0,20}") {
+            let lines = broken("  ! ", "      ", &text);
+            let whole = lines.strip_prefix("  ! ").expect("the first").strip_suffix('\n').expect("the last");
+            proptest::prop_assert_eq!(whole.replace("\\\n      ", ""), text);
+            proptest::prop_assert!(lines.lines().all(|line| line.len() <= WIDTH), "{}", lines);
         }
     }
 }

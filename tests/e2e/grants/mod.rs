@@ -93,8 +93,8 @@ fn added_granted_revoked_and_taken_out() {
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com
       ! among these every host below a name: http:https://*.acme.com
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads nothing of a trial itself, only what its commands print of it, and
+        decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
     `mst plugin inspect check.wasm` shows all of it
@@ -493,8 +493,8 @@ fn what_is_bound_is_told() {
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com
       ! among these every host below a name: http:https://*.acme.com
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads nothing of a trial itself, only what its commands print of it, and
+        decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
     `mst plugin inspect check.wasm` shows all of it

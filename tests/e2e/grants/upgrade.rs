@@ -105,15 +105,15 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
     In short
       This judge has 1 command run in trials' workspaces, as you; sends requests to
       1 destination; reads 1 variable of your environment.
-      It asks for no directory and no secret; its commands have what you have
-      without asking.
+      For itself it asks for no directory and no secret; its commands find your
+      files and your network without asking, and of your variables PATH alone.
       Network: requests of its own to https://*.acme.com. mst keeps no command from
       the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com
       ! among these every host below a name: http:https://*.acme.com
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads nothing of a trial itself, only what its commands print of it, and
+        decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
     `mst plugin inspect wide.wasm` shows all of it

@@ -58,7 +58,7 @@ fn the_page_of_the_dataset_jsonl() {
           name."
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/types@0.1.0
+      for their types alone: mst:plugin@0.1.0 types
       for its language's own library, which finds no file, no variable and no
           network that is not granted above: wasi:io@0.2.6 error, streams;
           wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr, terminal-input,
@@ -91,8 +91,8 @@ fn the_page_of_the_judge_text() {
       Asks for nothing: no command, no directory, no network, no secret, no
       variable.
       Network: none.
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads of each trial that it grades: the prompt, the expected answer, the
+        client's report and files; and decides its score.
 
     Options
       Each: the plugin reads it, and mst does not hold it to it
@@ -132,8 +132,8 @@ fn the_page_of_the_judge_text() {
           is."
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/types@0.1.0
       mst:plugin/evidence@0.1.0: trial.eval-case, trial.entries, trial.read
+      for their types alone: mst:plugin@0.1.0 types
       for its language's own library, which finds no file, no variable and no
           network that is not granted above: wasi:io@0.2.6 error, streams;
           wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6
@@ -163,24 +163,26 @@ fn the_page_of_the_judge_command() {
 
     In short
       This judge has 1 command run in trials' workspaces, as you.
-      It asks for no directory, no request of its own over the network, no secret
-      and no variable; its commands have what you have without asking.
+      For itself it asks for no directory, no request over the network, no secret
+      and no variable; its commands find your files and your network without asking,
+      and of your variables PATH alone.
       Network: no request of its own. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads nothing of a trial itself, only what its commands print of it, and
+        decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
       Each runs as you, on this machine, in a copy of the files that the client left
       of a trial (one try at one case): a copy keeps the trial as it was, and
-      confines nothing. It gets no variable and no secret of yours, and a HOME of
-      its own; files of yours it finds all the same.
+      confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
+      of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. Its stdin is empty where nothing else is said. It finds the
-      case, the expected answer and the report in files that its variables name;
-      what the plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed when its own time is over, or the eval's for
+      the trial. Its stdin is empty where nothing else is said. It finds the case,
+      the expected answer and the report in files that its variables name; what the
+      plugin fills into an argument may be text of the trial too.
       In their lines:
           {y:option(x)}  you fill it, by the option x; y is the plugin's name for it
 
@@ -214,10 +216,8 @@ fn the_page_of_the_judge_command() {
           time is an error of the check, and never a failed trial."
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/types@0.1.0
-      mst:plugin/evidence@0.1.0
-      mst:plugin/commands@0.1.0
       mst:plugin/workspace@0.1.0: run
+      for their types alone: mst:plugin@0.1.0 types, evidence, commands
       for its language's own library, which finds no file, no variable and no
           network that is not granted above: wasi:io@0.2.6 error, streams;
           wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6
@@ -246,13 +246,15 @@ fn the_page_of_the_runner_docker() {
 
     In short
       This runner has 13 commands run on this machine, as you.
-      It asks for no directory, no request of its own over the network, no secret
-      and no variable; its commands have what you have without asking.
+      For itself it asks for no directory, no request over the network, no secret
+      and no variable; its commands find your files and your network without asking,
+      and of your variables what is said below.
       Network: no request of its own; `docker` or `podman` speaks to its engine,
       wherever your configuration says that this is; images are pulled from
       registries; containers have the network that your option `network` names, or
       else the engine's default one. mst keeps no command from the network.
-      ! as good as root on a container engine's host: every command
+      ! speaks to a container engine: as good as root on its host, or as who runs a
+        rootless one: every command
       ! can log in or act on other machines, as you: every command
       ! removes or stops containers: exec:destroy
       ! the clients that are evaluated run in a container: exec:exec
@@ -268,17 +270,20 @@ fn the_page_of_the_runner_docker() {
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
       can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most.
+      its own at most. One is killed when its own time is over, or the call that
+      runs it, whichever is sooner.
       Its stdin is empty where nothing else is said. One that the plugin only starts
       it may hand to mst as the worker, which asks the clients: then mst writes to
       its stdin, the values of the eval's tokens among it, and has all that it says.
       mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! speaks to a container engine: who may do that is as good as root on its
-            host
+            host, or as who runs it where it is rootless
           ! gets your SSH agent: may log in wherever your keys do
           ! your option `engine` says which program: one of `docker`, `podman`,
             `docker` where you set none
+          ! goes by your own configuration of `docker`, `podman` (logins, helpers,
+            proxies)
           ! gets of your environment: `CONTAINER_HOST`, `DOCKER_CERT_PATH`,
             `DOCKER_CONFIG`, `DOCKER_CONTEXT`, `DOCKER_HOST`, `DOCKER_TLS_VERIFY`,
             `SSH_AUTH_SOCK`, `XDG_RUNTIME_DIR`
@@ -299,51 +304,57 @@ fn the_page_of_the_runner_docker() {
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
           {{ }}         one brace each
+          \             ends a line that the page breaks: neither it nor the blanks
+                        which begin the next are in the command
 
     Asks for
       exec:image (at most 1m)
-          {option(engine)} image inspect --format={{{{.Config.User}}}}
+          {option(engine)} image inspect --format={{{{.Config.User}}}} \
               {option(image)}
       exec:pull (at most 30m)
-          {option(engine)} pull --quiet [--platform={option(platform)}]
+          {option(engine)} pull --quiet [--platform={option(platform)}] \
               {option(image)}
+          ! fetches an image: code of its author's, which runs in what is made of it
       exec:create (at most 5m)
-          {option(engine)} run --detach --init --pull=never --user=0
-              --name={machine} --label=mst.run={run} --label=mst.machine={machine}
-              --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges
-              [--memory={option(memory)}] [--cpus={option(cpus)}]
-              [--network={option(network)}] [--platform={option(platform)}]
+          {option(engine)} run --detach --init --pull=never --user=0 \
+              --name={machine} --label=mst.run={run} --label=mst.machine={machine} \
+              --tmpfs=/run/mst:mode=0700 --security-opt=no-new-privileges \
+              [--memory={option(memory)}] [--cpus={option(cpus)}] \
+              [--network={option(network)}] [--platform={option(platform)}] \
               --entrypoint=sleep {option(image)} 2147483647
+          ! makes a container, and runs there what its image holds, as root
+            (`--user=0`); no flag that is known opens it to the engine's machine but
+            those of your options
           ! may open the container to the engine's machine, as your options say:
             `--network`
       exec:container (at most 1m)
-          {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}'
+          {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}' \
               {machine}
       exec:id (at most 1m)
-          {option(engine)} exec
-              --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9
-              _.-]*)?/)} {machine} id {which:enum(-u|-g)}
+          {option(engine)} exec \
+              --user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-\
+              9_.-]*)?/)} {machine} id {which:enum(-u|-g)}
           ! text from the plugin, within its pattern: `user`
       exec:label (at most 1m)
-          {option(engine)} container inspect '--format={{{{index .Config.Labels
+          {option(engine)} container inspect '--format={{{{index .Config.Labels \
               "mst.machine"}}}}' {machine}
       exec:destroy (at most 2m)
           {option(engine)} rm --force --volumes {machine}
           ! has the engine remove or stop what it has: `rm`
       exec:list (at most 1m)
-          {option(engine)} ps --all --filter=label=mst.run={run}
+          {option(engine)} ps --all --filter=label=mst.run={run} \
               --format={{{{.Names}}}}
       exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
-          {option(engine)} exec --interactive
-              [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-
-              9_.-]*)?/)}] {machine} {command...}
+          {option(engine)} exec --interactive \
+              [--user={user:text(/[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0\
+              -9_.-]*)?/)}] {machine} {command...}
           ! the clients run in a container of the engine's, which confines them as
             far as the command that makes it says
           ! text from the plugin, within its pattern: `user`
       exec:make-dir (at most 1m)
           {option(engine)} exec --user=0 {machine} mkdir -p {target:machine-path}
       exec:own (at most 5m)
-          {option(engine)} exec --user=0 {machine} chown -hR
+          {option(engine)} exec --user=0 {machine} chown -hR \
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
           ! text from the plugin, within its pattern: `owner`
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
@@ -382,9 +393,8 @@ fn the_page_of_the_runner_docker() {
 
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/log@0.1.0: progress
-      mst:plugin/types@0.1.0
-      mst:plugin/commands@0.1.0
       mst:plugin/process@0.1.0: run, start
+      for their types alone: mst:plugin@0.1.0 types, commands
       for its language's own library, which finds no file, no variable and no
           network that is not granted above: wasi:io@0.2.6 error, streams;
           wasi:cli@0.2.6 environment, exit, stdin, stdout, stderr; wasi:clocks@0.2.6

@@ -12,7 +12,8 @@ pub(super) type Entry = (String, String);
 const EXEC: [&str; 2] = [
     "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, with your \
      PATH, your HOME and what its marks name. The plugin can have these lines run and no others, when it \
-     likes, 10,000 times a call of its own at most.",
+     likes, 10,000 times a call of its own at most. One is killed when its own time is over, or the call that \
+     runs it, whichever is sooner.",
     "Its stdin is empty where nothing else is said. One that the plugin only starts it may hand to mst as \
      the worker, which asks the clients: then mst writes to its stdin, the values of the eval's tokens among \
      it, and has all that it says. mst puts no token, secret, prompt or answer into an argument.",
@@ -20,10 +21,11 @@ const EXEC: [&str; 2] = [
 /// What holds for every command in a workspace.
 const WORKSPACE: [&str; 2] = [
     "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
-     one case): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of \
-     yours, and a HOME of its own; files of yours it finds all the same.",
-    "The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else \
-     is said. It finds the case, the expected answer and the report in files that its variables name; what \
+     one case): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH \
+     alone, no secret, and a HOME of its own; your files it finds all the same.",
+    "The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is \
+     killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is \
+     said. It finds the case, the expected answer and the report in files that its variables name; what \
      the plugin fills into an argument may be text of the trial too.",
 ];
 
@@ -49,6 +51,7 @@ impl Page {
         let kind = |kind: SlotType| any(&|slot| slot.kind == kind);
         let written = |text: &str| elements().any(|element| element.source.contains(text));
         let plugins = |slot: &Slot| slot.kind.filler() == Filler::Plugin;
+        let lines = || commands.iter().map(|command| text::argv(command, shared));
         let all = [
             (!shared.words.is_empty(), (SIGN, format!("stands for `{}`", text::words(&shared.words)))),
             (any(&plugins), ("{x:type}", "the plugin fills it, within its type".to_owned())),
@@ -114,8 +117,17 @@ impl Page {
                 ("[...]", "left out where its slot is empty".to_owned()),
             ),
             (
-                commands.iter().any(|command| text::argv(command, shared).contains('\'')),
+                lines().any(|line| line.contains('\'')),
                 ("'...'", "one argument, quoted as for a POSIX shell".to_owned()),
+            ),
+            (
+                lines().any(|line| line.contains("$'")),
+                (
+                    "$'...'",
+                    "the same with escapes: \\n is a new line, \\t a tab, \\x20 a blank, \\u.... another than \
+                     ASCII's"
+                        .to_owned(),
+                ),
             ),
             (written("{{") || written("}}"), ("{{ }}", "one brace each".to_owned())),
             (

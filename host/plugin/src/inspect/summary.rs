@@ -1,6 +1,7 @@
 //! The page in a few sentences: how much of what, the gravest of it by name, and what its world
 //! brings whatever it asks for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mst_model::Kind;
@@ -32,7 +33,7 @@ pub struct Summary {
     /// hold it to them.
     pub free_options: Vec<String>,
     /// What holds for every plugin of its world.
-    pub world: Vec<&'static str>,
+    pub world: Vec<Cow<'static, str>>,
     /// What to think of what has no mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmarked: Option<&'static str>,
@@ -66,8 +67,6 @@ const LEADS_PORTS: &str = "It can lead ports of this machine to others: programs
 const NO_WORKER: &str = "None of its commands takes what mst would run on a machine: where anything that it starts \
     in its place runs is not known. Take it for this machine, as you.";
 const CASES: &str = "It decides what is asked, and which answers are expected.";
-const SCORES: &str = "It reads each trial that it grades (the prompt, the expected answer, the client's report \
-    and files), and decides its score.";
 const UNMARKED: &str = "Marks (!) know programs and flags by their names, and not all of them: a command \
     without a mark is not a safe one. Read its line.";
 
@@ -89,10 +88,10 @@ impl Summary {
             requests: lines.iter().map(|line| line.key.to_string()).collect(),
         });
         let mut world = match page.world {
-            World::MachineRunner => vec![CHOOSES],
-            World::ShardRunner => vec![CARRIES],
-            World::Dataset => vec![CASES],
-            World::Judge => vec![SCORES],
+            World::MachineRunner => vec![CHOOSES.into()],
+            World::ShardRunner => vec![CARRIES.into()],
+            World::Dataset => vec![CASES.into()],
+            World::Judge => vec![scores(page, commands).into()],
         };
         let takes = |line: &Line| {
             let msts = [SlotType::CommandArgs, SlotType::CommandShell];
@@ -100,9 +99,9 @@ impl Summary {
                 .is_some_and(|command| command.template.slots().any(|slot| msts.contains(&slot.kind)))
         };
         if page.world.kind() == Kind::Runner && commands > 0 && !page.requests.iter().any(takes) {
-            world.push(NO_WORKER);
+            world.push(NO_WORKER.into());
         }
-        world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS));
+        world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS.into()));
         Summary {
             standing: standing(page),
             calls: calls(page.world),
@@ -184,20 +183,55 @@ fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
     if requests.is_empty() {
         return None;
     }
-    let own = if commands > 0 { " of its own" } else { "" };
     let all = [
         (commands > 0, "no command".to_owned()),
         (asked(Capability::Dir), "no directory".to_owned()),
-        (asked(Capability::Http), format!("no request{own} over the network")),
+        (asked(Capability::Http), "no request over the network".to_owned()),
         (asked(Capability::Secret), "no secret".to_owned()),
         (asked(Capability::Env), "no variable".to_owned()),
     ];
     let not: Vec<String> = all.into_iter().filter(|(asked, _)| !asked).map(|(_, word)| word).collect();
-    let tail = if commands > 0 { "; its commands have what you have without asking" } else { "" };
+    let (itself, tail) = match (commands, asked(Capability::Workspace)) {
+        (0, _) => ("It", ""),
+        (_, false) => (
+            "For itself it",
+            "; its commands find your files and your network without asking, and of your variables what is \
+             said below",
+        ),
+        (_, true) => (
+            "For itself it",
+            "; its commands find your files and your network without asking, and of your variables PATH alone",
+        ),
+    };
     match not.as_slice() {
         [] => None,
-        [one] => Some(format!("It asks for {one}{tail}.")),
-        [most @ .., last] => Some(format!("It asks for {} and {last}{tail}.", most.join(", "))),
+        [one] => Some(format!("{itself} asks for {one}{tail}.")),
+        [most @ .., last] => Some(format!("{itself} asks for {} and {last}{tail}.", most.join(", "))),
+    }
+}
+
+/// What a judge reads of a trial by itself, as far as it uses the functions that give it.
+fn scores(page: &Page, commands: usize) -> String {
+    let uses = |function: &str| {
+        let evidence = page.imports.iter().filter(|import| import.name.starts_with("mst:plugin/evidence@"));
+        evidence.flat_map(|import| &import.functions).any(|used| used.ends_with(function))
+    };
+    let all = [
+        (uses("trial.eval-case"), "the prompt, the expected answer"),
+        (uses("trial.outcome"), "how the client ended"),
+        (uses("trial.read"), "the client's report and files"),
+        (uses("trial.report") && !uses("trial.read"), "the client's report"),
+    ];
+    let read: Vec<&str> = all.into_iter().filter(|(used, _)| *used).map(|(_, what)| what).collect();
+    match (read.as_slice(), commands) {
+        ([], 0) => "It reads nothing of the trials that it grades, and decides their scores.".to_owned(),
+        ([], _) => {
+            "It reads nothing of a trial itself, only what its commands print of it, and decides its score."
+                .to_owned()
+        }
+        (read, _) => {
+            format!("It reads of each trial that it grades: {}; and decides its score.", read.join(", "))
+        }
     }
 }
 

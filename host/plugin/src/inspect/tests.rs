@@ -86,8 +86,9 @@ fn a_runners_page() {
     In short
       This runner has 4 commands run on this machine, as you; sees 2 directories,
       and writes to 1.
-      It asks for no request of its own over the network, no secret and no variable;
-      its commands have what you have without asking.
+      For itself it asks for no request over the network, no secret and no variable;
+      its commands find your files and your network without asking, and of your
+      variables what is said below.
       Network: no request of its own; `docker` speaks to its engine, wherever your
       configuration says that this is; images are pulled from registries; containers
       have the engine's default network; commands name `nc`, `socat`; the clients
@@ -96,7 +97,8 @@ fn a_runners_page() {
       ! takes more rights than yours: exec:sh, exec:send
       ! where the clients that are evaluated run is not known: take it for this
         machine, as you: exec:own
-      ! as good as root on a container engine's host: exec:create, exec:own
+      ! speaks to a container engine: as good as root on its host, or as who runs a
+        rootless one: exec:create, exec:own
       ! opens containers to the engine's host: exec:create
       ! can send and fetch over the network: exec:send
       ! changes and removes files in directories of yours: dir:state
@@ -112,7 +114,8 @@ fn a_runners_page() {
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
       can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most.
+      its own at most. One is killed when its own time is over, or the call that
+      runs it, whichever is sooner.
       Its stdin is empty where nothing else is said. One that the plugin only starts
       it may hand to mst as the worker, which asks the clients: then mst writes to
       its stdin, the values of the eval's tokens among it, and has all that it says.
@@ -134,14 +137,18 @@ fn a_runners_page() {
           {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
+          \             ends a line that the page breaks: neither it nor the blanks
+                        which begin the next are in the command
 
     Asks for
       exec:create (at most 2m)
-          docker run --volume=/:/host --security-opt=no-new-privileges --name
+          docker run --volume=/:/host --security-opt=no-new-privileges --name \
               {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
           ! speaks to a container engine: who may do that is as good as root on its
-            host
+            host, or as who runs it where it is rootless
           ! opens the container to the engine's machine: `--volume`
+          ! goes by your own configuration of `docker` (logins, helpers, proxies)
+          ! makes a container, and runs there what its image holds
           ! an image of the plugin's choice: `image`
           ! gets of your environment: `DOCKER_HOST`
       exec:own (at most 1h; the plugin reads nothing of it, and mst all)
@@ -149,9 +156,10 @@ fn a_runners_page() {
           ! where the clients run is not known: take it for this machine, as you,
             without isolation
           ! speaks to a container engine: who may do that is as good as root on its
-            host
+            host, or as who runs it where it is rootless
           ! the user's own command, run as you: your option `engine`, which is
             `docker` where you set none
+          ! goes by your own configuration of `docker` (logins, helpers, proxies)
       exec:sh (at most 10s; the plugin reads 4 KiB of stdout and of stderr; the
         plugin writes its stdin)
           sudo /bin/bash -c 'echo "{what:text(/.*/)}"' ''
@@ -182,9 +190,8 @@ fn a_runners_page() {
 
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/log@0.1.0: write, progress
-      mst:plugin/types@0.1.0
-      mst:plugin/commands@0.1.0
       mst:plugin/process@0.1.0: child.kill, run, start
+      for their types alone: mst:plugin@0.1.0 types, commands
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
@@ -261,7 +268,8 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       This judge has 1 command run in trials' workspaces, as you; sends requests to
       2 destinations; has mst put in 2 secrets, which it never sees; reads 2
       variables of your environment.
-      It asks for no directory; its commands have what you have without asking.
+      For itself it asks for no directory; its commands find your files and your
+      network without asking, and of your variables PATH alone.
       Network: requests of its own to https://*.acme.com, https://127.0.0.1:8443.
       mst keeps no command from the network.
       ! gets variables of yours that sound like secrets: env:ACME_TOKEN
@@ -271,20 +279,21 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       ! among these every host below a name: http:https://*.acme.com
       ! reaches addresses of this machine or its network:
         http:https://127.0.0.1:8443
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads of each trial that it grades: the prompt, the expected answer, how
+        the client ended, the client's report and files; and decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
       Each runs as you, on this machine, in a copy of the files that the client left
       of a trial (one try at one case): a copy keeps the trial as it was, and
-      confines nothing. It gets no variable and no secret of yours, and a HOME of
-      its own; files of yours it finds all the same.
+      confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
+      of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. Its stdin is empty where nothing else is said. It finds the
-      case, the expected answer and the report in files that its variables name;
-      what the plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed when its own time is over, or the eval's for
+      the trial. Its stdin is empty where nothing else is said. It finds the case,
+      the expected answer and the report in files that its variables name; what the
+      plugin fills into an argument may be text of the trial too.
       In their lines:
           {option(x)}  you fill it, by the option x
 
@@ -361,7 +370,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     This judge has 1 command run in trials' workspaces, as you; sends requests to 2 destinations; has mst put in 2 secrets, which it never sees; reads 2 variables of your environment.
 
-    It asks for no directory; its commands have what you have without asking.
+    For itself it asks for no directory; its commands find your files and your network without asking, and of your variables PATH alone.
 
     Network: requests of its own to https:&#47;/\*.acme.com, https:&#47;/127.0.0.1:8443. mst keeps no command from the network.
 
@@ -370,15 +379,15 @@ fn for_a_pull_request_it_is_markdown() {
     - ⚠ may send what it sees to: http:https:&#47;/\*.acme.com, http:https:&#47;/127.0.0.1:8443
     - ⚠ among these every host below a name: http:https:&#47;/\*.acme.com
     - ⚠ reaches addresses of this machine or its network: http:https:&#47;/127.0.0.1:8443
-    - ⚠ It reads each trial that it grades \(the prompt, the expected answer, the client's report and files\), and decides its score.
+    - ⚠ It reads of each trial that it grades: the prompt, the expected answer, how the client ended, the client's report and files; and decides its score.
 
     Marks \(\!\) know programs and flags by their names, and not all of them: a command without a mark is not a safe one. Read its line.
 
     ### Commands
 
-    Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. It gets no variable and no secret of yours, and a HOME of its own; files of yours it finds all the same.
+    Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH alone, no secret, and a HOME of its own; your files it finds all the same.
 
-    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
+    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
     - `{option(x)}`: you fill it, by the option x
 
@@ -451,19 +460,18 @@ fn a_judge_that_asks_for_nothing() {
       Asks for nothing: no command, no directory, no network, no secret, no
       variable.
       Network: none.
-      ! It reads each trial that it grades (the prompt, the expected answer, the
-        client's report and files), and decides its score.
+      ! It reads of each trial that it grades: the prompt, the expected answer, how
+        the client ended, the client's report and files; and decides its score.
 
     Options
       none
 
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/log@0.1.0: write, progress
-      mst:plugin/types@0.1.0
       mst:plugin/evidence@0.1.0: trial.eval-case, trial.variant-id,
           trial.trial-index, trial.outcome, trial.report, trial.entries, trial.read
-      mst:plugin/commands@0.1.0
       mst:plugin/workspace@0.1.0: run
+      for their types alone: mst:plugin@0.1.0 types, commands
 
     Exports: what mst calls
       mst:plugin/grading@0.1.0: judge
@@ -487,7 +495,8 @@ fn an_environment_that_all_commands_get_is_said_once() {
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
       can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most.
+      its own at most. One is killed when its own time is over, or the call that
+      runs it, whichever is sooner.
       Its stdin is empty where nothing else is said. One that the plugin only starts
       it may hand to mst as the worker, which asks the clients: then mst writes to
       its stdin, the values of the eval's tokens among it, and has all that it says.
@@ -622,7 +631,7 @@ fn one_bad_command_among_many_stands_at_the_top() {
     let short = page.summary.gravest.iter().map(|gravest| gravest.line()).collect::<Vec<_>>();
     insta::assert_snapshot!(short.join("\n"), @"
     runs code that it fetches: exec:last
-    as good as root on a container engine's host: exec:c0, exec:c1, exec:c2, exec:c3, exec:c4, exec:c5 and 53 more
+    speaks to a container engine: as good as root on its host, or as who runs a rootless one: exec:c0, exec:c1, exec:c2, exec:c3, exec:c4, exec:c5 and 53 more
     can send and fetch over the network: exec:last
     ");
 }
@@ -663,6 +672,51 @@ fn what_a_plugin_reads_of_a_command_is_what_mst_gives_it() {
 }
 
 #[test]
+fn a_break_of_the_pages_is_told_from_one_in_a_command() {
+    let long = "x".repeat(100);
+    let text = format!(
+        "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
+         [[exec]]\nid='c'\ntimeout='1s'\nargv=['sh', '-c', \"# harmless\\nrm -rf ~\", '# no\\n', \"a  b\\tp\u{430}y\", '{long}']"
+    );
+    let page = page("machine-runner", &Manifest::from_toml(&text).expect("valid")).to_string();
+    let lines = page.split_once("  exec:c (at most 1s; the plugin reads 1 MiB of stdout and of stderr)\n");
+    let lines = lines.expect("it asks").1.split_once("      !").expect("marked").0;
+    insta::assert_snapshot!(format!("\n{lines}"), @r"
+
+        sh -c $'# harmless\nrm -rf ~' '# no\n' $'a \x20b\tp\u0430y' \
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    ");
+    assert!(page.contains("      $'...'  the same with escapes: \\n is a new line, \\t a tab"), "{page}");
+}
+
+#[test]
+fn what_a_judge_reads_of_a_trial_is_what_it_calls() {
+    let mut page = page("judge", &judge_manifest());
+    let said = |page: &Page| Summary::of(page).world[0].clone().into_owned();
+    let evidence = page.imports.iter().position(|import| import.name.contains("/evidence@")).expect("it is");
+    let mut of = |functions: &[&str]| {
+        let named = functions.iter().map(|function| format!("[method]trial.{function}"));
+        page.imports[evidence].functions = named.collect();
+        said(&page)
+    };
+    assert_eq!(
+        of(&["report"]),
+        "It reads of each trial that it grades: the client's report; and decides its score."
+    );
+    assert_eq!(
+        of(&["eval-case", "entries"]),
+        "It reads of each trial that it grades: the prompt, the expected answer; and decides its score."
+    );
+    assert_eq!(of(&[]), "It reads nothing of the trials that it grades, and decides their scores.");
+    page.requests = judges_page().requests;
+    assert_eq!(
+        said(&page),
+        "It reads nothing of a trial itself, only what its commands print of it, and decides its score."
+    );
+}
+
+#[test]
 fn the_page_of_the_ssh_example() {
     let manifest = include_str!("../../../../examples/plugins/ssh-runner/plugin.toml");
     let page = page("machine-runner", &Manifest::from_toml(manifest).expect("valid"));
@@ -682,22 +736,22 @@ fn the_page_of_the_ssh_example() {
 
     In short
       This runner has 7 commands run on this machine, as you.
-      It asks for no directory, no request of its own over the network, no secret
-      and no variable; its commands have what you have without asking.
+      For itself it asks for no directory, no request over the network, no secret
+      and no variable; its commands find your files and your network without asking,
+      and of your variables what is said below.
       Network: no request of its own; `ssh` logs in to the host in your option
       `host`; the clients have the network of the machine that they run on. mst
       keeps no command from the network.
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec
-      ! changes or removes files: exec:copy-to, exec:copy-from
-      ! changes or removes files on other machines: exec:destroy, exec:copy-to,
-        exec:copy-from
+      ! changes or removes files: exec:copy-from
+      ! changes or removes files on other machines: exec:destroy, exec:copy-to
       ! is told of files that your options name: every command
       ! leads ports between this machine and others: exec:forward-port
       ! runs scripts, which are to be read: exec:copy-to, exec:copy-from
       ! has scripts run on other machines, which are to be read: exec:create,
-        exec:destroy, exec:list, exec:copy-to
+        exec:destroy, exec:list, exec:copy-to, exec:copy-from
       ! It decides where a run goes: the prompts and files of cases, the clients'
         command lines and environment, and the values of the eval's tokens go to a
         program that it starts, and from there to the machine (a container, a host)
@@ -712,7 +766,8 @@ fn the_page_of_the_ssh_example() {
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name. The plugin
       can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most.
+      its own at most. One is killed when its own time is over, or the call that
+      runs it, whichever is sooner.
       Its stdin is empty where nothing else is said. One that the plugin only starts
       it may hand to mst as the worker, which asks the clients: then mst writes to
       its stdin, the values of the eval's tokens among it, and has all that it says.
@@ -728,17 +783,17 @@ fn the_page_of_the_ssh_example() {
           ! gets of your environment: `SSH_AUTH_SOCK`
       Of several:
           ! a shell on the other machine runs the script that stands here
-            (exec:create, exec:destroy, exec:list, exec:copy-to)
+            (exec:create, exec:destroy, exec:list, exec:copy-to, exec:copy-from)
           ! a part of a shell's text, as far as their schemas admit it: your options
             `base` (exec:create, exec:destroy, exec:list, exec:copy-to,
             exec:copy-from)
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
-          <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes
-                           -oConnectTimeout=15 -oServerAliveInterval=15
-                           [-p{option(port)}] [-l{option(user)}]
-                           [-i{option(identity)}]
-                           [-oUserKnownHostsFile={option(known_hosts)}] --
+          <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes \
+                           -oConnectTimeout=15 -oServerAliveInterval=15 \
+                           [-p{option(port)}] [-l{option(user)}] \
+                           [-i{option(identity)}] \
+                           [-oUserKnownHostsFile={option(known_hosts)}] -- \
                            {option(host)}`
           {x:type}         the plugin fills it, within its type
           uint(a..b)       a whole number, from a to b
@@ -754,45 +809,45 @@ fn the_page_of_the_ssh_example() {
           [...]            left out where its slot is empty
           '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
+          \                ends a line that the page breaks: neither it nor the
+                           blanks which begin the next are in the command
 
     Asks for
       exec:create (at most 1m)
-          ssh -T <shared> 'umask 077 && mkdir -p {option(base)} && mkdir
-              {option(base)}/{machine} {option(base)}/{machine}/run-{run} && cd
+          ssh -T <shared> 'umask 077 && mkdir -p {option(base)} && mkdir \
+              {option(base)}/{machine} {option(base)}/{machine}/run-{run} && cd \
               {option(base)}/{machine} && pwd -P'
       exec:destroy (at most 5m)
-          ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; exec
-              rm -rf {option(base)}/{machine}'
+          ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; \
+              exec rm -rf {option(base)}/{machine}'
           ! changes or removes files on the other machine: `chmod`, `rm`
       exec:list (at most 1m)
-          ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} ||
-              exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo
+          ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} || \
+              exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo \
               "${{mark%/*}}"; done'
       exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
           ssh -T <shared> 'exec {command:shell}'
           ! the clients run on the host that it logs in to (it may be this one),
             with all that this account may do
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
-          /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} |
-              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared>
-              'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && exec
-              tar -C $d -xopf -'
+          /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} | \
+              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared> \
+              'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && \
+              exec tar -C $d -xopf -'
           ! a fixed script that runs its arguments, some of them the plugin's
-          ! changes or removes files where its arguments say: `tar`
           ! changes or removes files on the other machine: `tar`
           ! sees a directory that goes to a machine, or comes from it
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
-          /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - &&
-              [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C
+          /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - \
+              && [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C \
               {option(base)}/{machine}{source:machine-path} -cf - .'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
-          ! changes or removes files on the other machine: `tar`
           ! sees a directory that goes to a machine, or comes from it
       exec:forward-port (at most 7 days)
-          ssh -T -N -oExitOnForwardFailure=yes
-              -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)}
+          ssh -T -N -oExitOnForwardFailure=yes \
+              -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)} \
               <shared>
           ! leads ports of the plugin's choice between here and there: `-L`
 
@@ -814,9 +869,8 @@ fn the_page_of_the_ssh_example() {
 
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/log@0.1.0: write, progress
-      mst:plugin/types@0.1.0
-      mst:plugin/commands@0.1.0
       mst:plugin/process@0.1.0: child.kill, run, start
+      for their types alone: mst:plugin@0.1.0 types, commands
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines

@@ -6,9 +6,14 @@ use super::options::{FREE, OptionRow};
 use super::shared::{SIGN, Shared, USUAL, Word};
 use super::{Line, Page};
 use crate::component::Extern;
-use crate::legible::{quotation, shown, wrapped};
+use crate::legible::{broken, quotation, shown, wrapped};
 use crate::request::{CommandTemplate, Key, Request};
 use crate::risk::Mark;
+
+/// What ends a line of a command that the page breaks.
+const BREAK: &str = "\\\n";
+const OWN_BREAK: &str = "ends a line that the page breaks: neither it nor the blanks which begin the next are in the \
+    command";
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,18 +116,25 @@ impl Page {
             if shared.fact.is_some() {
                 f.write_str(&wrapped("  ", "  ", &format!("Where nothing else is said, {USUAL}.")))?;
             }
-            let legend = self.legend(&shared);
-            if !legend.is_empty() {
-                writeln!(f, "  In their lines:")?;
-                let width = legend.iter().map(|(sign, _)| sign.len()).max().unwrap_or_default();
-                for (sign, said) in legend {
-                    let then = " ".repeat(width + 8);
-                    f.write_str(&wrapped(&format!("      {sign:width$}  "), &then, &said))?;
-                }
+        }
+        let lines: String = self.requests.iter().map(|line| line.to_text(&shared)).collect();
+        let mut legend = self.legend(&shared);
+        if lines.contains(BREAK) || !shared.words.is_empty() {
+            legend.push(("\\".to_owned(), OWN_BREAK.to_owned()));
+        }
+        if !legend.is_empty() {
+            writeln!(f, "  In their lines:")?;
+            let width = legend.iter().map(|(sign, _)| sign.len()).max().unwrap_or_default();
+            for (sign, said) in legend {
+                let (first, then) = (format!("      {sign:width$}  "), " ".repeat(width + 8));
+                f.write_str(&match sign == SIGN {
+                    true => broken(&first, &then, &said),
+                    false => wrapped(&first, &then, &said),
+                })?;
             }
         }
         writeln!(f, "\nAsks for")?;
-        self.requests.iter().try_for_each(|line| f.write_str(&line.to_text(&shared)))
+        f.write_str(&lines)
     }
 
     /// What somebody who looks no further should have seen: how it stands, and the gravest of it.
@@ -164,7 +176,12 @@ impl Page {
         let (wasi, own): (Vec<&Extern>, Vec<&Extern>) =
             self.imports.iter().partition(|import| import.name.starts_with("wasi:"));
         writeln!(f, "\nImports: what it can call; each call is held to what is granted above")?;
+        let (types, own): (Vec<&Extern>, Vec<&Extern>) =
+            own.into_iter().partition(|import| import.functions.is_empty());
         own.into_iter().try_for_each(|import| f.write_str(&extern_line(import)))?;
+        if !types.is_empty() {
+            f.write_str(&wrapped("  ", "      ", &format!("for their types alone: {}", packages(&types))))?;
+        }
         if !wasi.is_empty() {
             let said = "for its language's own library, which finds no file, no variable and no network \
                 that is not granted above:";
@@ -185,7 +202,7 @@ impl Line {
             Some(command) => {
                 let facts = shared.facts(self);
                 out = wrapped("  ", "    ", &format!("{} ({})", &out[2..], facts.join("; ")));
-                out += &wrapped("      ", "          ", &argv(command, shared));
+                out += &broken("      ", "          ", &argv(command, shared));
             }
             None => {
                 out.push('\n');
@@ -231,7 +248,11 @@ pub(super) fn extern_row(item: &Extern) -> [String; 2] {
     // `trial.read` is what WIT's tools spell `[method]trial.read`.
     let plain = |function: &String| function.rsplit(']').next().unwrap_or_default().to_owned();
     let functions: Vec<String> = item.functions.iter().map(plain).collect();
-    [shown(&item.name, 120), shown(&functions.join(", "), 2000)]
+    let functions = match functions.as_slice() {
+        [] if !item.name.starts_with("wasi:") => "its types alone".to_owned(),
+        functions => shown(&functions.join(", "), 2000),
+    };
+    [shown(&item.name, 120), functions]
 }
 
 /// Interfaces by their packages, as `wasi:io@0.2.6 error, streams`.
@@ -256,11 +277,77 @@ fn extern_line(item: &Extern) -> String {
     wrapped("  ", "      ", &text)
 }
 
-/// An element of an argv so that a reader sees where it begins and ends, as a POSIX shell would read
-/// it.
+/// An element of an argv so that a reader sees where it begins and ends, as a POSIX shell would read it:
+/// bare, in quotes, or in quotes with escapes for whatever a reader could take for something else.
 fn word(element: &str) -> String {
     let plain = !element.is_empty()
         && !element.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | '`' | '<' | '>'));
-    let text = shown(element, crate::template::Template::MAX_BYTES);
-    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    let odd = |c: char| !c.is_ascii() || c.is_ascii_control();
+    if element.contains(odd) || element.contains("  ") {
+        format!("$'{}'", escaped(element))
+    } else if plain {
+        element.to_owned()
+    } else {
+        format!("'{}'", element.replace('\'', r"'\''"))
+    }
+}
+
+/// In printable ASCII, with no two blanks one after the other.
+fn escaped(element: &str) -> String {
+    let mut out = String::new();
+    for c in element.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\\' | '\'' => out.extend(['\\', c]),
+            ' ' if out.ends_with(' ') => out.push_str("\\x20"),
+            c if c.is_ascii() && !c.is_ascii_control() => out.push(c),
+            c if c.is_ascii() => out += &format!("\\x{:02x}", u32::from(c)),
+            c if u32::from(c) <= 0xffff => out += &format!("\\u{:04x}", u32::from(c)),
+            c => out += &format!("\\U{:08x}", u32::from(c)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_element_is_read_as_a_shell_would_read_it() {
+        for element in [
+            "a",
+            "",
+            "it's",
+            "a b",
+            "a  b   c",
+            "a\\nb",
+            "# no\nrm -rf /",
+            "a\tb",
+            "p\u{430}ypal \u{1f600}0",
+            "'\\\n\\x20  \\\\",
+            " ",
+            "\\",
+        ] {
+            let word = word(element);
+            assert!(word.chars().all(|c| c == ' ' || c.is_ascii_graphic()) && !word.contains("  "), "{word}");
+            let output = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {word}")])
+                .env("LC_ALL", "C.UTF-8")
+                .output();
+            let Ok(output) = output else {
+                eprintln!("skipped: there is no bash");
+                return;
+            };
+            assert_eq!(String::from_utf8_lossy(&output.stdout), element, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_new_line_is_told_from_a_backslash() {
+        assert_eq!(word("# no\nrm"), r"$'# no\nrm'");
+        assert_eq!(word(r"printf a\nb"), r"'printf a\nb'");
+    }
 }

@@ -106,8 +106,11 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         remote(&mut out, template, &remotes);
     }
     if !engines.is_empty() {
-        let text = "speaks to a container engine: who may do that is as good as root on its host";
+        let text = "speaks to a container engine: who may do that is as good as root on its host, or as who runs it \
+             where it is rootless";
         out.push(Mark::grave(Gist::Root, text));
+        let names = listed(engines.iter().copied());
+        out.push(Mark::note(format!("goes by your own configuration of {names} (logins, helpers, proxies)")));
         ways_out(&mut out, template);
         removals(&mut out, template);
     }
@@ -272,6 +275,21 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
         if is_users { users.extend(ways) } else { plugins.extend(ways) }
     }
     let names = |flags: &[String]| listed(flags.iter().map(String::as_str));
+    let words = |count| template.elements().iter().skip(1).take(count).flat_map(literals);
+    let does = |wanted: &[&str]| words(2).any(|word| word.whole && wanted.contains(&word.text));
+    if does(&["create", "run"]) {
+        let opens = match (plugins.as_slice(), users.as_slice()) {
+            ([], []) => "; no flag that is known opens it to the engine's machine",
+            ([], _) => "; no flag that is known opens it to the engine's machine but those of your options",
+            _ => "",
+        };
+        let root = words(usize::MAX).find(|word| ["--user=0", "--user=root", "-u0"].contains(&word.text));
+        let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80)));
+        let root = root.unwrap_or_default();
+        out.push(Mark::note(format!("makes a container, and runs there what its image holds{root}{opens}")));
+    } else if does(&["load", "pull"]) {
+        out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
+    }
     if !plugins.is_empty() {
         let text = format!("opens the container to the engine's machine: {}", names(&plugins));
         out.push(Mark::grave(Gist::OpensContainer, text));

@@ -4,6 +4,7 @@
 //! same. A list of programs' names can't be complete, so each sentence says what is known and
 //! none says that something is safe.
 
+mod archive;
 mod command;
 mod named;
 mod network;
@@ -75,7 +76,9 @@ impl Gist {
             Gist::Somewhere => {
                 "where the clients that are evaluated run is not known: take it for this machine, as you"
             }
-            Gist::Root => "as good as root on a container engine's host",
+            Gist::Root => {
+                "speaks to a container engine: as good as root on its host, or as who runs a rootless one"
+            }
             Gist::OpensContainer => "opens containers to the engine's host",
             Gist::Login => "can log in or act on other machines, as you",
             Gist::Elsewhere => {
@@ -87,7 +90,7 @@ impl Gist {
             Gist::Removes => "removes or stops containers",
             Gist::Places => "goes to fixed places of this machine",
             Gist::Secret => "gets variables of yours that sound like secrets",
-            Gist::Tells => "may tell the plugin of what goes to machines",
+            Gist::Tells => "writes to stderr, which the plugin reads, beside what goes to machines",
             Gist::Network => "can send and fetch over the network",
             Gist::Workspace => "runs beside what the evaluated client wrote, as you",
             Gist::Files => "is told of files that your options name",

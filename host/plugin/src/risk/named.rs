@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
+use super::archive;
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
 };
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
+
+/// What writes files in one mode of several.
+const TAR: &str = "tar";
 
 /// Places that everybody may name.
 const COMMON: [&str; 7] =
@@ -37,23 +41,32 @@ impl Named {
             shell |= SHELLS.contains(&name);
             elsewhere |= is_elsewhere(name);
             login |= REMOTES.contains(&name);
-            named.programs.push((name.to_owned(), 0));
+            let further = template.elements().get(1..).unwrap_or_default();
+            if name != TAR || !archive::only_reads(&archive::behind("", &[], further)) {
+                named.programs.push((name.to_owned(), 0));
+            }
         }
-        let whole_word = |text| Literal { text, whole: true, begins: true };
+        let whole_word = |text| Literal { text, whole: true, begins: true, behind: &[] };
         let defaults = first.arguments.iter().map(|word| (0, whole_word(word.as_str())));
         let elements = template.elements().iter().enumerate().skip(1);
         let texts = elements.flat_map(|(at, element)| literals(element).map(move |literal| (at, literal)));
-        for (at, Literal { text, whole, begins }) in defaults.chain(texts) {
+        for (at, literal) in defaults.chain(texts) {
+            let Literal { text, whole, begins, behind } = literal;
+            // An argument that a shell on this machine is given is none of its text.
+            let further = template.elements().get(at + 1..).unwrap_or_default();
             if shell && !elsewhere {
-                named.script(at, text, begins);
+                named.script(at, &literal);
                 elsewhere = whole && is_elsewhere(base(text));
                 login |= whole && REMOTES.contains(&base(text));
                 continue;
             }
             if login && !text.starts_with('-') {
-                named.there(text, whole);
+                named.there(&literal, further);
             }
             let name = base(text);
+            if whole && name == TAR && archive::only_reads(&archive::behind("", behind, further)) {
+                continue;
+            }
             if whole && (SHELLS.contains(&name) || (!elsewhere && is_known(name))) {
                 named.programs.push((name.to_owned(), at));
                 shell |= SHELLS.contains(&name);
@@ -67,18 +80,29 @@ impl Named {
     }
 
     /// What a shell on another machine is told.
-    fn there(&mut self, text: &str, whole: bool) {
-        let names = words(text).map(base).filter(|name| is_known(name) && !STARTERS.contains(name));
+    fn there(&mut self, literal: &Literal<'_>, further: &[Element]) {
+        let text = literal.text;
+        let reads = |word: &str| base(word) == TAR && literal.only_reads(word, further);
+        let names = words(text).filter(|word| !reads(word)).map(base);
+        let names = names.filter(|name| is_known(name) && !STARTERS.contains(name));
         self.there.extend(names.map(str::to_owned));
         let signs = |c: char| matches!(c, ';' | '|' | '&' | '<' | '>' | '$' | '`' | '(' | '\n');
-        self.script_there |= text.contains(signs) || (whole && text.trim().contains(' '));
+        // `exec` and mst's own command behind it is no script.
+        let runs_msts = text.trim() == "exec"
+            && matches!(literal.behind, [Part::Slot(Slot { kind: SlotType::CommandShell, .. })]);
+        let several = text.trim().contains(' ') || (!literal.whole && text.contains(' '));
+        self.script_there |= text.contains(signs) || (several && !runs_msts);
     }
 
     /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,
     /// is no place of its own.
-    fn script(&mut self, at: usize, text: &str, begins: bool) {
+    fn script(&mut self, at: usize, literal: &Literal<'_>) {
+        let Literal { text, begins, .. } = *literal;
         for word in words(text) {
             let name = base(word);
+            if name == TAR && literal.only_reads(word, &[]) {
+                continue;
+            }
             if is_known(name) && !STARTERS.contains(&name) {
                 self.programs.push((name.to_owned(), at));
                 continue;
@@ -152,6 +176,16 @@ pub(super) struct Literal<'a> {
     pub(super) whole: bool,
     /// Whether the element begins with it.
     begins: bool,
+    /// What stands behind it in the element.
+    behind: &'a [Part],
+}
+
+impl Literal<'_> {
+    /// Whether a `tar` that is a word of it only reads.
+    fn only_reads(&self, word: &str, further: &[Element]) -> bool {
+        let end = word.as_ptr() as usize - self.text.as_ptr() as usize + word.len();
+        archive::only_reads(&archive::behind(&self.text[end..], self.behind, further))
+    }
 }
 
 /// The literal texts of an element; of a choice, all of it.
@@ -165,7 +199,8 @@ pub(super) fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
             }
             Part::Slot(_) => Vec::new(),
         };
-        texts.into_iter().map(move |text| Literal { text, whole, begins: at == 0 })
+        let behind = &element.parts[at + 1..];
+        texts.into_iter().map(move |text| Literal { text, whole, begins: at == 0, behind })
     })
 }
 

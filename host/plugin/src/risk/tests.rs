@@ -49,6 +49,9 @@ fn a_program_is_known_wherever_it_stands() {
     has("['ssh', '--', 'h', 'cd x; rm -rf y']", &[Gist::Login, Gist::ChangesThere, Gist::ScriptThere]);
     has("['ssh', '--', 'h', 'sudo reboot']", &[Gist::Raised, Gist::Login, Gist::ScriptThere]);
     has("['ssh', '--', 'h', 'ls']", &[Gist::Login]);
+    has("['ssh', '--', 'h', 'ls {x:ident}']", &[Gist::Login, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'exec {command:shell} x']", &[Gist::Login, Gist::Elsewhere, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'exec {command:shell}']", &[Gist::Login, Gist::Elsewhere]);
 }
 
 #[test]
@@ -68,6 +71,29 @@ fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
     let peek = "['sh', '-c', 'cat \"$1\"/work.jsonl >&2', 'sh', '{d:host-dir}']";
     has(&peek.replace("\\", ""), &[Gist::Tells, Gist::Script]);
     has("['sh', '-c', 'echo x >&2']", &[Gist::Script]);
+}
+
+#[test]
+fn a_tar_that_certainly_reads_changes_nothing() {
+    has("['tar', '-C', '/srv', '-cf', '-', '.']", &[Gist::Places]);
+    has("['tar', '-C', '/srv', '-cf', 'x', '.']", &[Gist::Changes, Gist::Places]);
+    has("['tar', '-C', '/srv', '-xf', '-']", &[Gist::Changes, Gist::Places]);
+    has("['tar', '[{x:text(/.*/)}]', '-cf', '-', '.']", &[Gist::Changes]);
+    has("['nice', 'tar', '-cf', '-', '.']", &[]);
+    has("['nice', 'tar', '-xf', '-']", &[Gist::Changes]);
+    let packs = r#"'tar -C \"$1\" -cf - . | \"$@\"'"#.replace('\\', "");
+    has(&format!("['sh', '-c', {packs}, 'sh', '{{x:host-dir}}']"), &[Gist::Script]);
+    // The first that reads says nothing of the second.
+    has("['sh', '-c', 'tar -cf - . | tar -C x -xf -']", &[Gist::Changes, Gist::Script]);
+    // What a shell here is given as an argument is no word of its text.
+    has("['sh', '-c', 'exec tar', '-tf', 'x']", &[Gist::Changes, Gist::Script]);
+    has("['ssh', '--', 'h', 'exec tar -C {x:machine-path} -cf - .']", &[Gist::Login, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'tar', '-tf', '{x:machine-path}']", &[Gist::Login]);
+    has("['ssh', '--', 'h', 'tar', '-tf', '{x:text(/.*/)}']", &[Gist::Login, Gist::ChangesThere]);
+    has(
+        "['ssh', '--', 'h', 'exec tar -C {x:machine-path} -xf -']",
+        &[Gist::Login, Gist::ChangesThere, Gist::ScriptThere],
+    );
 }
 
 #[test]
