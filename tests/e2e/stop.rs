@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{Eval, Running, Space, case, gone, wait_until};
+use crate::support::{Eval, Running, Space, case, files_below, gone, wait_until};
 
 /// Five cases, one at a time, each of which says that it began and waits for the file `go`.
 fn start(client: &str, concurrency: &str) -> (Space, Running) {
@@ -147,7 +147,8 @@ fn start_grading() -> (Space, Running) {
     let running = Running::start(&space, space.command(["run", "eval.yaml"]));
     wait_until("a check", || space.path("gate/pid-1").exists());
     running.signal(Signal::INT);
-    wait_until("word of the stop", || running.stderr().contains("stopping: "));
+    // Said when no other is asked any more.
+    wait_until("word of the stop", || running.stderr().contains("waiting for 1 grade"));
     (space, running)
 }
 
@@ -194,6 +195,26 @@ fn a_second_interrupt_ends_a_judge_and_keeps_what_was_graded() {
 }
 
 #[test]
+fn what_a_third_interrupt_kills_is_no_trial_and_no_grade() {
+    // A check whose end by a signal would be a failure, and is nobody's.
+    let (space, mut running) = start_grading();
+    for word in ["ending what runs", ""] {
+        running.signal(Signal::INT);
+        wait_until(word, || running.stderr().contains(word) || running.ended());
+    }
+    running.end().exits(130);
+    let run = space.run();
+    run.assert_whole();
+    let graded = || files_below(&run.dir().join("grades/check")).len();
+    assert_eq!(graded(), 1, "the first alone ended by itself");
+    assert!(gone(&space.read("gate/pid-1")));
+    space.write("gate/go", "");
+    space.mst(["run", "--resume", &run.name()]).exits(0);
+    assert_eq!(graded(), 3);
+    space.assert_tidy();
+}
+
+#[test]
 fn a_reader_that_does_not_read_holds_up_no_interrupt() {
     let space = Space::new();
     // Far more events than a pipe takes.
@@ -213,12 +234,11 @@ fn a_reader_that_does_not_read_holds_up_no_interrupt() {
         std::mem::replace(&mut before, now) == now && now > 0
     });
     let pid = Pid::from_child(&mst);
-    for _ in 0..3 {
+    let mut ended = None;
+    // Two that come at once are one: three are enough, and more than three do no harm.
+    wait_until("its end", || {
         let _ = kill_process(pid, Signal::INT);
         std::thread::sleep(Duration::from_millis(300));
-    }
-    let mut ended = None;
-    wait_until("its end", || {
         ended = mst.try_wait().expect("it is ours");
         ended.is_some()
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mst_coordinator::Stop;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::error::Failure;
@@ -19,37 +19,58 @@ const WORD: Duration = Duration::from_millis(500);
 /// Listens for the signals as long as the runtime lives, and says each stop.
 pub(crate) fn listen(progress: Arc<Progress>, leave: Leave) -> Result<Stop, Failure> {
     let failed = |error: std::io::Error| Failure::because("can't listen for signals", &error);
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
+    let mut signals = Signals::new().map_err(failed)?;
     let stop = Stop::default();
     let told = stop.clone();
     tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
-            // Each is said first: what comes of it has words of its own, and they come after.
-            if !told.finish.is_cancelled() {
-                tell(&progress, "stopping: nothing new starts, what runs may end; once more to end it now")
-                    .await;
-                told.finish.cancel();
-            } else if !told.cancel.is_cancelled() {
-                tell(&progress, "ending what runs; once more to end at once").await;
-                told.cancel.cancel();
-            } else {
-                tell(&progress, &leave.at_once()).await;
-                std::process::exit(Exit::Interrupted.code().into());
-            }
+        // Each is said first: what comes of it has words of its own, and they come after.
+        signals.next().await;
+        progress.tell("stopping: nothing new starts, what runs may end; once more to end it now");
+        let once_more = signals.come_before(&progress).await;
+        told.finish.cancel();
+        if !once_more {
+            signals.next().await;
         }
+        progress.tell("ending what runs; once more to end at once");
+        let once_more = signals.come_before(&progress).await;
+        told.cancel.cancel();
+        if !once_more {
+            signals.next().await;
+        }
+        // From here on nothing else is to run, or to be said: this thread waits for what it needs.
+        leave.begin();
+        progress.mute();
+        progress.last_word(&leave.at_once(), WORD);
+        std::process::exit(Exit::Interrupted.code().into());
     });
     Ok(stop)
 }
 
-/// Says it, and waits a little until it is shown. Whoever is told may not read: that holds up no stop.
-async fn tell(progress: &Progress, text: &str) {
-    progress.tell(text);
-    let _ = timeout(WORD, progress.shown()).await;
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        let [interrupt, terminate, hangup] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        Ok(Signals([interrupt?, terminate?, hangup?]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+
+    /// Waits a little until all is shown that was said, and says whether another signal came before that.
+    /// Whoever is told may not read: that holds up no stop.
+    async fn come_before(&mut self, progress: &Progress) -> bool {
+        tokio::select! {
+            biased;
+            () = self.next() => true,
+            _ = timeout(WORD, progress.shown()) => false,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What broke on the way, grouped by what it said.
+//! What broke on the way, grouped by what it said. How long something took is no other thing to say.
 
 use mst_model::outcome::{InstrumentError, Stage};
 use mst_model::{JudgeId, TrialKey};
@@ -16,9 +16,9 @@ pub struct BrokenGroup {
     pub judge: Option<JudgeId>,
     /// Where it broke.
     pub stage: Stage,
-    /// What it said, cut to 500 characters.
+    /// What it said the first time, cut to 500 characters.
     pub message: String,
-    /// How often.
+    /// How often; another time may have taken longer.
     pub count: u64,
     /// The first trial with it, in the order of the plan.
     pub first: TrialKey,
@@ -41,7 +41,9 @@ impl Broken {
             None => &error.message,
         };
         let same = |group: &&mut BrokenGroup| {
-            group.judge.as_ref() == judge && group.stage == error.stage && group.message == message
+            group.judge.as_ref() == judge
+                && group.stage == error.stage
+                && says_the_same(&group.message, message)
         };
         if let Some(group) = self.groups.iter_mut().find(same) {
             group.count += 1;
@@ -59,9 +61,37 @@ impl Broken {
     }
 }
 
+/// Whether two messages differ in nothing but the numbers of seconds in them.
+fn says_the_same(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<_>, Vec<_>) = (one.split(' ').collect(), other.split(' ').collect());
+    let seconds = |words: &[&str], at: usize| {
+        let unit = words.get(at + 1).map(|unit| unit.trim_end_matches([',', '.', ';', ':', ')']));
+        words[at].parse::<f64>().is_ok() && matches!(unit, Some("s" | "ms"))
+    };
+    one.len() == other.len()
+        && (0..one.len()).all(|at| one[at] == other[at] || seconds(&one, at) && seconds(&other, at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_long_it_took_is_no_other_thing_to_say() {
+        let took = |time: &str| format!("`judge` met a limit: the call took {time}, its limit is 2.0 s");
+        assert!(says_the_same(&took("2.0 s"), &took("2.1 s")));
+        assert!(says_the_same("not within 30 s", "not within 31 s"));
+        for (one, other) in [
+            ("line 3 of the file", "line 4 of the file"),
+            ("it took 2.0 s", "it took 2.0 s and more"),
+            ("it took 2.0 s", "it took 2.0 MiB"),
+            ("it took 2.0 s", "it lost 2.0 s"),
+            ("it took x s", "it took y s"),
+            ("9", "8"),
+        ] {
+            assert!(!says_the_same(one, other), "{one}, {other}");
+        }
+    }
 
     #[test]
     fn what_says_the_same_is_one_group_and_memory_is_bounded() {

@@ -9,6 +9,9 @@ use mst_model::{CaseId, Digest, TrialKey};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
+    /// Whoever writes it said that it takes nothing more.
+    #[error("the run takes nothing more: it is being left at once")]
+    Closed,
     /// The file system refused.
     #[error("can't {what} `{}`", .path.display())]
     Io {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mst_model::audit::{Decision, Phase};
@@ -52,6 +53,8 @@ pub struct RunWriter {
     /// Once it is known.
     id: OnceLock<RunId>,
     grades: Unsynced,
+    /// Whether it takes nothing more.
+    closed: AtomicBool,
 }
 
 impl Deref for RunWriter {
@@ -89,6 +92,7 @@ impl RunWriter {
             audit: Mutex::default(),
             id: OnceLock::new(),
             grades: Unsynced::default(),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -167,8 +171,19 @@ impl RunWriter {
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))
     }
 
+    /// From here on it takes no trial, no grade and no record, whoever has one: whoever kills what is under
+    /// way has it closed before, so that nothing that was killed reads as something that ended.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    fn takes(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
     /// Replaces the run's record.
     pub fn write_record(&self, record: &RunRecord) -> Result<()> {
+        self.takes()?;
         let path = self.layout.run_json();
         atomic::write_via(&self.layout.tmp(), &path, &json::pretty(&path, record)?)
     }
@@ -198,6 +213,7 @@ impl RunWriter {
     pub fn adopt(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
         let transcript = self.verify_sent(key, from, expected)?;
         tree::sync(from)?;
+        self.takes()?;
         stage::adopt(&self.layout, key, expected.attempt, from)?;
         Ok(transcript)
     }
@@ -206,6 +222,7 @@ impl RunWriter {
     /// synced it already, and syncs are most of what a trial costs.
     pub fn adopt_synced(&self, key: &TrialKey, from: &Path, expected: &Expected) -> Result<Transcript> {
         let transcript = self.verify_sent(key, from, expected)?;
+        self.takes()?;
         stage::adopt(&self.layout, key, expected.attempt, from)?;
         Ok(transcript)
     }
@@ -233,6 +250,7 @@ impl RunWriter {
     /// Writes a grade, to be synced by [`sync_grades`](RunWriter::sync_grades). The same
     /// judge's earlier grade of the same trial is kept aside.
     pub fn write_grade(&self, grade: &Grade) -> Result<PathBuf> {
+        self.takes()?;
         if !has_json_numbers(grade) {
             return Err(StoreError::BadNumber { trial: grade.trial.clone(), judge: grade.judge.clone() });
         }

@@ -120,7 +120,9 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
         (false, false) => How::Lines,
     };
     let progress = Arc::new(Progress::new(how)?);
-    let result = runtime.block_on(execute(args, &renewals, &progress));
+    let leave = Leave::new(renewals.clone());
+    let result = runtime.block_on(execute(args, &renewals, &leave, &progress));
+    leave.hold();
     // What was said comes before why it ended.
     progress.end();
     if !renewals.end() {
@@ -134,8 +136,12 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
     result
 }
 
-async fn execute(args: RunArgs, renewals: &Renewals, progress: &Arc<Progress>) -> Result<Exit, Failure> {
-    let leave = Leave::new(renewals.clone());
+async fn execute(
+    args: RunArgs,
+    renewals: &Renewals,
+    leave: &Leave,
+    progress: &Arc<Progress>,
+) -> Result<Exit, Failure> {
     let stop = interrupt::listen(progress.clone(), leave.clone())?;
     // What others left may take its time, and nobody who has had enough is to wait for it.
     tokio::select! {
@@ -146,7 +152,7 @@ async fn execute(args: RunArgs, renewals: &Renewals, progress: &Arc<Progress>) -
     let Started { ready, begun, on_machines, vault } =
         begin(&args, scratch.path(), &stop, renewals, progress).await?;
     let (run, record) = (&begun.run, &begun.record);
-    leave.run(run.path(), ready.lock.as_deref(), matches!(args.keep, KeepArg::Always));
+    leave.run(run.clone(), ready.lock.as_deref(), matches!(args.keep, KeepArg::Always));
     progress.run_started(record.id.as_str(), &run.path().display().to_string());
     progress.cases_resolved(record.cases.count);
 
@@ -162,6 +168,7 @@ async fn execute(args: RunArgs, renewals: &Renewals, progress: &Arc<Progress>) -
     if !stop.finish.is_cancelled() {
         grade(&args, &ready, &run, &record, scratch.path(), &stop, progress).await?;
     }
+    leave.hold();
     progress.end();
     finish(&run, &stop, progress, args.json)
 }

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use mst_coordinator::Event;
 use mst_model::PluginId;
@@ -29,6 +30,8 @@ pub(crate) struct Progress {
     waiting: Arc<AtomicUsize>,
     /// How many lines of plugins were left out and not told of yet.
     left_out: AtomicU64,
+    /// Whether nothing is shown any more but a last word.
+    muted: AtomicBool,
 }
 
 impl Progress {
@@ -48,10 +51,16 @@ impl Progress {
             .name("show".to_owned())
             .spawn(show)
             .map_err(|error| Failure::because("mst can't start", &error))?;
-        Ok(Progress { words, waiting, left_out: AtomicU64::new(0) })
+        Ok(Progress { words, waiting, left_out: AtomicU64::new(0), muted: AtomicBool::new(false) })
     }
 
     fn say(&self, word: impl FnOnce(&mut Shown) + Send + 'static) {
+        if !self.muted.load(Ordering::SeqCst) {
+            self.send(word);
+        }
+    }
+
+    fn send(&self, word: impl FnOnce(&mut Shown) + Send + 'static) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // Where nobody shows anything any more, nobody is told.
         let _ = self.words.send(Box::new(word));
@@ -64,6 +73,21 @@ impl Progress {
             let _ = say.send(());
         });
         shown
+    }
+
+    /// Nothing is shown from here on but a last word.
+    pub(crate) fn mute(&self) {
+        self.muted.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells it whatever is muted, and waits a little until it is shown.
+    pub(crate) fn last_word(&self, text: &str, limit: Duration) {
+        let (text, (say, shown)) = (text.to_owned(), mpsc::channel());
+        self.send(move |to| {
+            to.tell(&text);
+            let _ = say.send(());
+        });
+        let _ = shown.recv_timeout(limit);
     }
 
     /// One line for a person.

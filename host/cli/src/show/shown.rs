@@ -181,7 +181,13 @@ impl Shown {
 
     /// What the grader says.
     pub(super) fn graded(&mut self, event: GradeEvent) {
-        let GradeEvent::Graded { judge, trial, error } = event;
+        let (judge, trial, error) = match event {
+            GradeEvent::Graded { judge, trial, error } => (judge, trial, error),
+            GradeEvent::Stopping { in_flight } => {
+                self.event(&json!({"event": "stopping", "in_flight": in_flight}));
+                return self.note(&format!("waiting for {}", super::counted(in_flight, "grade")));
+            }
+        };
         let done = self.step(error.is_some());
         self.event(&json!({"event": "graded", "judge": judge, "trial": trial, "error": error}));
         if self.how == How::Lines {

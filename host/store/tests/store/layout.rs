@@ -338,6 +338,30 @@ fn a_finished_trial_is_never_replaced() {
 }
 
 #[test]
+fn a_run_that_was_closed_takes_nothing_more() {
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &["x"]);
+    let keys = [key("x", "a", 0), key("x", "a", 1)];
+    let results = dir.path().join("results");
+    let [first, second] = keys.clone().map(|key| commit(&results, &key).expect("commits"));
+    run.adopt(&keys[0], &first.dir, &expected(first.sha256)).expect("adopts");
+    let record = run.read_record().expect("reads");
+    run.close();
+    let late = grade(&keys[0], Finding::Fail);
+    for refused in [
+        run.adopt(&keys[1], &second.dir, &expected(second.sha256)).map(drop),
+        run.adopt_synced(&keys[1], &second.dir, &expected(second.sha256)).map(drop),
+        run.write_grade(&late).map(drop),
+        run.write_record(&record),
+    ] {
+        assert!(matches!(refused, Err(StoreError::Closed)), "{refused:?}");
+    }
+    assert!(!run.has_trial(&keys[1]).expect("looks") && second.dir.exists());
+    assert!(run.grade(&late.judge, &keys[0]).expect("looks").is_none());
+    run.verify_trial(&keys[0]).expect("is whole");
+}
+
+#[test]
 fn wicked_cases_have_trials_of_their_own_inside_the_run() {
     let wicked = [
         "../../../outside",

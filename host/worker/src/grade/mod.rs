@@ -36,6 +36,11 @@ pub enum GradeEvent {
         /// Why there is no verdict, where there is none.
         error: Option<String>,
     },
+    /// No judge is asked from here on.
+    Stopping {
+        /// Grades that are still under way.
+        in_flight: u64,
+    },
 }
 
 /// Grading that could not go on. What was graded is in the run.
@@ -88,11 +93,21 @@ impl Grader {
     async fn all(self: Arc<Self>, record: &RunRecord) -> Result<(), GradeError> {
         let scoring = record.eval.deadlines.scoring.0;
         let mut running: JoinSet<Result<(), GradeError>> = JoinSet::new();
-        let result = self.start(record, scoring, &mut running).await;
-        while let Some(done) = running.join_next().await {
-            joined(done)?;
+        let result = self.clone().start(record, scoring, &mut running).await;
+        let mut told = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.finish.cancelled(), if !told && !running.is_empty() => {
+                    told = true;
+                    (self.events)(GradeEvent::Stopping { in_flight: running.len() as u64 });
+                }
+                done = running.join_next() => match done {
+                    Some(done) => joined(done)?,
+                    None => return result,
+                }
+            }
         }
-        result
     }
 
     async fn start(
@@ -105,11 +120,12 @@ impl Grader {
             let stored = Arc::new(stored?);
             for key in trials_of_case(&record.eval, &stored.case.id) {
                 for judge in &self.judges {
-                    // Room first: the run may be stopped while it is waited for.
-                    if running.len() >= self.concurrency.max(1) as usize
-                        && let Some(done) = running.join_next().await
-                    {
-                        joined(done)?;
+                    while running.len() >= self.concurrency.max(1) as usize {
+                        tokio::select! {
+                            biased;
+                            () = self.finish.cancelled() => return Ok(()),
+                            Some(done) = running.join_next() => joined(done)?,
+                        }
                     }
                     if self.finish.is_cancelled() {
                         return Ok(());
