@@ -1,5 +1,8 @@
 //! What a run leaves, whatever is asked.
 
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+
 use serde_json::{Value, json};
 
 use crate::support::{Eval, Run, Space, case, files_below};
@@ -96,4 +99,41 @@ fn two_variants_are_two_arms() {
      echo     text        1       0                  0        0  100.0 % [20.7 %, 100.0 %]
     pass rates with their 95 % interval (Wilson)
     ");
+}
+
+#[test]
+fn a_run_is_resumed_with_its_eval_wherever_that_is_now() {
+    let (space, run) = run_of(&Eval::new().cases([case("a")]));
+    fs::rename(space.path("eval.yaml"), space.path("moved.yaml")).expect("moved");
+    insta::assert_snapshot!(space.mst(["run", "--resume", &run.name()]).exits(105).said(), @"
+    error: the run's eval is not at `[DIR]/eval.yaml` any more
+    hint: name its file too: `mst run EVAL --resume RUN`
+    ");
+    space.mst(["run", "moved.yaml", "--resume", &run.name()]).exits(0);
+}
+
+#[test]
+fn an_eval_in_a_place_that_no_text_can_say_is_run_and_resumed() {
+    let space = Space::new();
+    let place = space.dir().join(std::ffi::OsStr::from_bytes(b"pl\xffce"));
+    fs::create_dir(&place).expect("made");
+    Eval::new().cases([case("a")]).write(&space);
+    for entry in fs::read_dir(space.dir()).expect("listed").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_file() {
+            fs::rename(&entry, place.join(entry.file_name().expect("a name"))).expect("moved");
+        }
+    }
+    let mst = |args: &[&str]| {
+        let mut command = space.command(args.iter().copied());
+        command.current_dir(&place);
+        space.finish(command)
+    };
+    mst(&["run", "eval.yaml"]).exits(0);
+    let run = fs::read_dir(place.join("runs")).expect("listed").next().expect("a run").expect("an entry");
+    let run = run.file_name().into_string().expect("a name");
+    insta::assert_snapshot!(mst(&["run", "--resume", &run]).exits(105).said(), @"
+    error: the run does not say where its eval is
+    hint: name its file too: `mst run EVAL --resume RUN`
+    ");
+    mst(&["run", "eval.yaml", "--resume", &run]).exits(0);
 }

@@ -175,12 +175,15 @@ fn taken_up(path: &Path, opened: Result<RunWriter, StoreError>) -> Result<(RunWr
 pub(crate) fn eval_of(record: &RunRecord, named: Option<&Path>) -> Result<PathBuf, Failure> {
     match (named, &record.eval_file) {
         (Some(named), _) => Ok(named.to_owned()),
-        (None, Some(recorded)) => Ok(PathBuf::from(recorded)),
-        (None, None) => {
-            Err(Failure::new("the run does not say where its eval is").hint("name the eval's file too"))
+        (None, Some(recorded)) if Path::new(recorded).exists() => Ok(PathBuf::from(recorded)),
+        (None, Some(recorded)) => {
+            Err(Failure::new(format!("the run's eval is not at `{recorded}` any more")).hint(NAME_IT))
         }
+        (None, None) => Err(Failure::new("the run does not say where its eval is").hint(NAME_IT)),
     }
 }
+
+const NAME_IT: &str = "name its file too: `mst run EVAL --resume RUN`";
 
 /// What differs between the run and what would be asked now, each with a word on what changed.
 async fn differences(
@@ -292,7 +295,8 @@ fn record(
         id,
         created_at: now,
         mst: version()?,
-        eval_file: Some(ready.file.path.to_string_lossy().into_owned()),
+        // One that no text can say is named anew by whoever resumes the run.
+        eval_file: ready.file.path.to_str().map(str::to_owned),
         eval,
         plugins: ready.plugins.clone(),
         cases,

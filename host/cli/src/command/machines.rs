@@ -178,7 +178,7 @@ fn reap_run(args: &ReapArgs, progress: &Arc<Progress>) -> Result<Exit, Failure> 
     let told = Told::new(progress.clone());
     told.record_in(&run)?;
     // The lock that the run used; where the run does not say, the one that is here.
-    let eval = begin::eval_of(&record, None).unwrap_or_default();
+    let eval = record.eval_file.as_ref().map(PathBuf::from).unwrap_or_default();
     let eval_dir = eval.parent().unwrap_or(Path::new(""));
     let plugins = Plugins::new(LockFile::beside(&eval, args.lock.as_deref())?, eval_dir)?;
     let chosen = runners::choose(&plugins, record.runner.clone())?;
