@@ -115,6 +115,21 @@ fn a_clients_program_beside_the_eval_goes_to_the_machine() {
 }
 
 #[test]
+fn mst_speaks_with_no_child_that_bears_none_of_its_commands() {
+    let bytes = fs::read(need!(example("dir-runner"))).expect("reads");
+    let mut manifest = wasm::manifest(&bytes);
+    let exec =
+        manifest["exec"].as_array_mut().expect("templates").iter_mut().find(|exec| exec["id"] == "exec");
+    exec.expect("the channel's")["argv"] = json!(["sleep", "60"]);
+    let space = space();
+    space.write("idle.wasm", wasm::with_manifest(&bytes, &manifest));
+    eval(1).write(&space);
+    let output = run(&space, &space.path("idle.wasm"), &[]).exits(105);
+    assert!(output.stderr.contains("a child that bears no command of the host's"), "{output}");
+    assert!(machines(&space).is_empty());
+}
+
+#[test]
 fn what_the_command_line_asks_of_a_runner_is_checked_before_anything_is_made() {
     let runner = need!(example("dir-runner"));
     let space = space();

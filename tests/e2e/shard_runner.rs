@@ -105,6 +105,21 @@ fn a_child_that_was_ended_is_no_worker() {
 }
 
 #[test]
+fn a_child_that_bears_no_command_of_the_hosts_is_no_worker() {
+    let space = Space::new();
+    let output = need!(run(&space, "another-child", "1")).exits(105);
+    assert!(
+        output
+            .stderr
+            .contains("  - shard 0: `test/runner/shard`: a child that bears no command of the host's"),
+        "{output}"
+    );
+    assert_only_calls(&space, &output);
+    assert_eq!(fs::read_dir(space.path("shards")).expect("lists").count(), 0);
+    space.assert_tidy();
+}
+
+#[test]
 fn a_handle_that_the_host_never_gave_out_ends_the_call() {
     for behaviour in ["forged-child", "forged-directory"] {
         let space = Space::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mst_plugin::template::SlotType;
+use mst_plugin::template::{Slot, SlotType};
 use mst_plugin::{CommandTemplate, HostValues, Stdin};
 use mst_process::{Exit, Running, Spec, resolve_program};
 use wasmtime::component::Resource;
@@ -57,7 +57,16 @@ pub struct CommandHandle(pub(crate) Vec<String>);
 
 /// What a guest holds as `child`. Dropped, it ends the program and all that it started.
 #[expect(unreachable_pub, reason = "the bindings name it in a public place")]
-pub struct ChildHandle(pub(crate) Running);
+pub struct ChildHandle {
+    pub(crate) running: Running,
+    /// Whether a command of the host's was put into its template. The host speaks with no other: a
+    /// reviewer of the templates sees which of them may be given the values of tokens.
+    pub(crate) bears_command: bool,
+}
+
+/// What is wrong with a child that bears no command of the host's.
+pub(crate) const BEARS_NONE: &str = "a child that bears no command of the host's: only one of a template with \
+    `{command...}` or `{command:shell}` is handed on";
 
 type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
 
@@ -65,6 +74,7 @@ type Answer<T> = wasmtime::Result<Result<T, types::Error>>;
 struct Filled {
     spec: Spec,
     command: CommandTemplate,
+    bears_command: bool,
 }
 
 /// A slot's value, as the audit shows it.
@@ -201,6 +211,8 @@ impl Guest {
         for name in &command.env {
             env.extend(exec.environment.vars.get(name).map(|value| (name.clone(), value.clone())));
         }
+        let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
+        let bears_command = host.command.is_some() && command.template.slots().any(msts);
         let spec = Spec {
             program,
             args: args.iter().map(Into::into).collect(),
@@ -213,7 +225,7 @@ impl Guest {
             max_stderr_bytes: command.max_output_bytes,
             cleanup: CLEANUP,
         };
-        Ok(Ok(Filled { spec, command: command.clone() }))
+        Ok(Ok(Filled { spec, command: command.clone(), bears_command }))
     }
 }
 
@@ -243,13 +255,13 @@ impl process::Host for Guest {
     async fn start(&mut self, template: String, slots: Vec<process::Slot>) -> Answer<Resource<ChildHandle>> {
         let mut pass = self.pass_exec("process.start", &template, &slots, None)?;
         let answer = match self.fill(&template, slots)? {
-            Ok(Filled { mut spec, .. }) => match self.put_in(&template, &mut spec).await? {
+            Ok(Filled { mut spec, bears_command, .. }) => match self.put_in(&template, &mut spec).await? {
                 Ok(()) => {
                     pass.leave()?;
                     match mst_process::start(spec).await {
                         Ok(running) => {
                             running.stderr().cover(self.scrubber.known());
-                            Ok(self.table.push(ChildHandle(running))?)
+                            Ok(self.table.push(ChildHandle { running, bears_command })?)
                         }
                         Err(error) => Err(types::Error::Failed(error.to_string())),
                     }
@@ -296,7 +308,7 @@ impl Guest {
         slots: Vec<process::Slot>,
         stdin: Option<Vec<u8>>,
     ) -> Answer<Spec> {
-        let Filled { mut spec, command } = match self.fill(template, slots)? {
+        let Filled { mut spec, command, .. } = match self.fill(template, slots)? {
             Ok(filled) => filled,
             Err(error) => return Ok(Err(error)),
         };
@@ -359,7 +371,7 @@ impl process::HostRemoteCommand for Guest {
 impl process::HostChild for Guest {
     async fn kill(&mut self, child: Resource<ChildHandle>) -> wasmtime::Result<()> {
         let pass = self.broker.pass(Call::Child("child.kill"))?;
-        self.table.get_mut(&child)?.0.kill();
+        self.table.get_mut(&child)?.running.kill();
         pass.ok();
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::engine::Sandbox;
 use crate::error::{CallError, LoadError};
 use crate::guest::Guest;
 use crate::link;
-use crate::process::{ChildHandle, CommandHandle, DirectoryHandle};
+use crate::process::{BEARS_NONE, ChildHandle, CommandHandle, DirectoryHandle};
 use crate::runner_call::{Around, At, Entered, GuestAnswer, RunnerCallError, RunnerSetup};
 use crate::text::clean;
 
@@ -214,7 +214,8 @@ impl Call<'_> {
         let (runner, name) = (self.runner, self.at.function);
         let Entered { answer: child, mut store, cwd } = self.enter(function).await?;
         match store.data_mut().table.delete(child) {
-            Ok(ChildHandle(running)) => {
+            Ok(ChildHandle { bears_command: false, .. }) => Err(runner.wrong(name, BEARS_NONE.to_owned())),
+            Ok(ChildHandle { running, .. }) => {
                 // It stands there; it goes with the rest of the scratch directory.
                 let _ = cwd.keep();
                 Ok(running)

@@ -14,7 +14,7 @@ use crate::bindings::types;
 use crate::broker::{Ambient, Call};
 use crate::call::HostFault;
 use crate::guest::Guest;
-use crate::process::{ChildHandle, CommandHandle, DirectoryHandle};
+use crate::process::{BEARS_NONE, ChildHandle, CommandHandle, DirectoryHandle};
 use crate::text::clean;
 
 /// How a shard's worker ended.
@@ -115,12 +115,18 @@ impl shard::HostShard for Guest {
         _: Resource<ShardHandle>,
         worker: Resource<ChildHandle>,
     ) -> wasmtime::Result<Result<shard::Ending, types::Error>> {
-        let (mut pass, sharding) = self.sharding("shard.attach")?;
-        let attach = sharding.attach.take();
-        let ChildHandle(running) = self.table.delete(worker)?;
-        let Some(attach) = attach else {
-            pass.end("invalid", 0, 0);
-            return Ok(Err(types::Error::Invalid("the shard has had its worker".to_owned())));
+        let (mut pass, _) = self.sharding("shard.attach")?;
+        let ChildHandle { running, bears_command } = self.table.delete(worker)?;
+        let attach = match self.sharding.as_mut().filter(|_| bears_command) {
+            Some(sharding) => sharding.attach.take().ok_or("the shard has had its worker"),
+            None => Err(BEARS_NONE),
+        };
+        let attach = match attach {
+            Ok(attach) => attach,
+            Err(why) => {
+                pass.end("invalid", 0, 0);
+                return Ok(Err(types::Error::Invalid(why.to_owned())));
+            }
         };
         pass.leave()?;
         let (result, answer) = match attach.attach(running).await {

@@ -70,6 +70,9 @@ impl Guest for Shards {
             child.kill();
             return shard.attach(child);
         }
+        if behaviour == "another-child" {
+            return shard.attach(process::start("idle", &[])?);
+        }
         if behaviour == "forged-child" || behaviour == "forged-directory" {
             return forged(&behaviour, shard);
         }
