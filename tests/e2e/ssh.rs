@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Eval, Space, case, example, missing, need, wait_until};
+use crate::support::{Eval, Space, case, example, missing, need, wait_until, wasm};
 
 /// An sshd of this test's own on the loopback address, with keys that nobody else has.
 struct Sshd {
@@ -97,4 +97,45 @@ fn shards_over_ssh_give_what_one_process_gives() {
     assert_eq!(there.record()["collect"], "complete", "{output}");
     assert_eq!(fs::read_dir(space.path("far")).expect("lists").count(), 0);
     assert_eq!(space.mst(["machines", "list"]).exits(0).stdout, "");
+}
+
+#[test]
+fn what_the_users_configuration_lends_is_lent_to_no_machine() {
+    let runner = need!(example("ssh-runner"));
+    if Command::new("ssh").arg("-V").output().is_err() {
+        missing("SSHD", "there is no ssh");
+        return;
+    }
+    let space = Space::new();
+    space.write(
+        "config",
+        "Host *\nForwardAgent yes\nForwardX11 yes\nControlMaster auto\nControlPath /x\nUpdateHostKeys yes\n\
+         StrictHostKeyChecking no\nLocalForward 1234 localhost:1\n",
+    );
+    let manifest = wasm::manifest(&fs::read(runner).expect("reads"));
+    for exec in manifest["exec"].as_array().expect("templates") {
+        let argv =
+            exec["argv"].as_array().expect("an argv").iter().map(|word| word.as_str().expect("a word"));
+        let options = argv.skip_while(|word| *word != "ssh").skip(1).take_while(|word| *word != "--");
+        let options = options.filter(|word| !word.contains('{'));
+        // `-G` says what would hold, and logs in nowhere.
+        let output = Command::new("ssh")
+            .args(["-F", &space.text("config"), "-G"])
+            .args(options)
+            .args(["--", "host.example"])
+            .output()
+            .expect("ssh starts");
+        let said = String::from_utf8(output.stdout).expect("UTF-8");
+        let of = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+            line.unwrap_or_default().to_owned()
+        };
+        for name in ["forwardagent", "forwardx11", "updatehostkeys"] {
+            assert!(["no", "false"].contains(&of(name).as_str()), "{name}: {}", exec["id"]);
+        }
+        assert_eq!((of("controlmaster"), of("controlpath")), ("false".to_owned(), String::new()), "{said}");
+        assert!(["true", "yes"].contains(&of("stricthostkeychecking").as_str()), "{said}");
+        let forwards = exec["id"] == "forward-port";
+        assert_eq!(of("clearallforwardings"), if forwards { "no" } else { "yes" }, "{}", exec["id"]);
+    }
 }

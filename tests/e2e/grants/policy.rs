@@ -42,8 +42,8 @@ fn a_policy_says_what_may_be_granted_at_all() {
       This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
       sends requests to 1 destination; has mst put in 1 secret, which it never sees;
       reads 1 variable of your environment.
-      Network: requests of its own to https://*.acme.com. mst keeps no command from
-      the network.
+      Network: requests of its own to https://*.acme.com; no command names a program
+      that is known for it. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com
       ! among these every host below a name: http:https://*.acme.com

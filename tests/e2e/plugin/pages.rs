@@ -20,7 +20,7 @@ fn the_page_of_the_dataset_jsonl() {
       file      [DIGEST], [SIZE] bytes
       standing  mst's own: granted all that it asks for, and only a policy takes
                 that away
-      calls     30s each; 256 MiB of memory and 10,000 acts outside of itself a call
+      calls     30s each; 256 MiB of memory and 10,000 calls to mst each
 
     It says of itself
       about     "Cases from a file of JSON objects: one a line (JSONL) or one array,
@@ -34,7 +34,7 @@ fn the_page_of_the_dataset_jsonl() {
       Network: none.
       ! It decides what is asked, and which answers are expected.
 
-    Asks for
+    Asks for, each by the plugin's name for it
       dir:data
           read
           ! reads the path in your option `path`
@@ -79,7 +79,7 @@ fn the_page_of_the_judge_text() {
       standing  mst's own: granted all that it asks for, and only a policy takes
                 that away
       calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 acts outside of itself a call
+                MiB of memory and 10,000 calls to mst each
 
     It says of itself
       about     "Compares the client's report, or a file that it left, with what the
@@ -154,7 +154,7 @@ fn the_page_of_the_judge_command() {
       standing  mst's own: granted all that it asks for, and only a policy takes
                 that away
       calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 acts outside of itself a call
+                MiB of memory and 10,000 calls to mst each
 
     It says of itself
       about     "Runs a command of yours in the trial's workspace, and passes or
@@ -166,7 +166,8 @@ fn the_page_of_the_judge_command() {
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands find your files and your network without asking,
       and of your variables PATH alone.
-      Network: no request of its own. mst keeps no command from the network.
+      Network: no request of its own; no command names a program that is known for
+      it. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! It reads nothing of a trial itself, only what its commands print of it, and
         decides its score.
@@ -184,9 +185,10 @@ fn the_page_of_the_judge_command() {
       the expected answer and the report in files that its variables name; what the
       plugin fills into an argument may be text of the trial too.
       In their lines:
-          {y:option(x)}  you fill it, by the option x; y is the plugin's name for it
+          {y:option(x)}  the eval fills it, you or who wrote that, by the option x;
+                         y is the plugin's name for it
 
-    Asks for
+    Asks for, each by the plugin's name for it
       workspace:check (at most 1h; the plugin reads 1 MiB of stdout and of stderr)
           {command:option(command)}
           ! what it runs or reads there (tests, build files, configuration) may be
@@ -238,7 +240,7 @@ fn the_page_of_the_runner_docker() {
                 that away
       shards    at most 256 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 acts outside of itself a call
+                10,000 calls to mst each
 
     It says of itself
       about     "A container for each shard, by the CLI of docker or podman."
@@ -256,25 +258,30 @@ fn the_page_of_the_runner_docker() {
       ! speaks to a container engine: as good as root on its host, or as who runs a
         rootless one: every command
       ! can log in or act on other machines, as you: every command
-      ! removes or stops containers: exec:destroy
       ! the clients that are evaluated run in a container: exec:exec
       ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to a
-        program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard). What comes back from there
-        mst holds to its form; whether it is true nobody can tell.
+        command lines and environment, and the values of the eval's tokens go to
+        exec:exec, and from there to the machine (a container, a host) that it makes
+        for each part of a run (a shard): who runs that can keep and spend the
+        tokens.
+      ! mst shows the plugin itself no prompt, file, answer or token: only your
+        options, names, paths and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory, and no more. What comes back
+        mst holds to the form that it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
-      empty directory, with your PATH, your HOME and what its marks name. The plugin
-      can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most. One is killed when its own time is over, or the call that
-      runs it, whichever is sooner.
-      Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker, which asks the clients: then mst writes to
-      its stdin, the values of the eval's tokens among it, and has all that it says.
+      empty directory, with your PATH, your HOME and what its marks name, and an
+      empty stdin where nothing else is said. The plugin can have these lines run
+      and no others, when it likes, 10,000 times a call of its own at most. One is
+      killed when its own time is over, or the call that runs it, whichever is
+      sooner.
+      Only exec:exec can be handed over to mst as the worker, which asks the
+      clients, and goes on until that ends or its own time is over: mst writes to
+      its stdin, the values of the eval's tokens (credentials that it names) among
+      it, and has all that it says; the plugin reads nothing of it, stderr included.
       mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! speaks to a container engine: who may do that is as good as root on its
@@ -291,23 +298,26 @@ fn the_page_of_the_runner_docker() {
       In their lines:
           {x:type}      the plugin fills it, within its type
           enum(a|b)     one of these
-          machine-path  an absolute path without `..`, of letters, digits and
-                        `_.-+=,@%`, which leads on from what stands before it
+          machine-path  an absolute path (`/` too) without `..`, of letters, digits
+                        and `_.-+=,@%`, put behind what stands before it. It
+                        confines nothing: a link there leads anywhere
           text(/x/)     text that the expression x matches as a whole
-          {option(x)}   you fill it, by the option x
-          {machine}     mst fills it: the name of a machine of this run, and no
-                        other
-          {run}         mst fills it: the run's name
+          {option(x)}   you fill it (`--runner-option`), by the option x
+          {machine}     mst fills it: a name of a-z, 0-9 and `-` that it made up for
+                        a machine of this run. It asks for the end of none that it
+                        did not name, whatever the plugin lists
+          {run}         mst fills it: the run's name, of the same letters
           {command...}  mst fills it: what mst runs on the machine
-          {x:host-dir}  mst fills it: a directory that goes to a machine, or comes
-                        back
+          {x:host-dir}  mst fills it: its directory with what goes to a machine, or
+                        an empty one for what comes back; what came mst checks,
+                        links too, before it uses it. Stdout goes nowhere
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
           {{ }}         one brace each
           \             ends a line that the page breaks: neither it nor the blanks
                         which begin the next are in the command
 
-    Asks for
+    Asks for, each by the plugin's name for it
       exec:image (at most 1m)
           {option(engine)} image inspect --format={{{{.Config.User}}}} \
               {option(image)}
@@ -340,7 +350,7 @@ fn the_page_of_the_runner_docker() {
               "mst.machine"}}}}' {machine}
       exec:destroy (at most 2m)
           {option(engine)} rm --force --volumes {machine}
-          ! has the engine remove or stop what it has: `rm`
+          ! has the engine remove or stop this run's machine: `rm`
       exec:list (at most 1m)
           {option(engine)} ps --all --filter=label=mst.run={run} \
               --format={{{{.Names}}}}
@@ -402,7 +412,8 @@ fn the_page_of_the_runner_docker() {
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
-      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port
+      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port (mst
+          never calls it)
     "#);
 }
 

@@ -1,23 +1,27 @@
 //! What the words and signs on a page mean, as far as the page has them.
 
+use std::borrow::Cow;
+
+use mst_model::Kind;
+
 use super::shared::{SIGN, Shared};
 use super::{Line, Page, text};
 use crate::request::{CommandTemplate, Request};
 use crate::template::{Element, Filler, Slot, SlotType};
+use crate::world::World;
 
 /// A sign, and what it stands for.
 pub(super) type Entry = (String, String);
 
 /// What holds for every command on this machine.
-const EXEC: [&str; 2] = [
-    "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, with your \
-     PATH, your HOME and what its marks name. The plugin can have these lines run and no others, when it \
-     likes, 10,000 times a call of its own at most. One is killed when its own time is over, or the call that \
-     runs it, whichever is sooner.",
-    "Its stdin is empty where nothing else is said. One that the plugin only starts it may hand to mst as \
-     the worker, which asks the clients: then mst writes to its stdin, the values of the eval's tokens among \
-     it, and has all that it says. mst puts no token, secret, prompt or answer into an argument.",
-];
+const EXEC: &str = "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, \
+    with your PATH, your HOME and what its marks name, and an empty stdin where nothing else is said. The plugin \
+    can have these lines run and no others, when it likes, 10,000 times a call of its own at most. One is killed \
+    when its own time is over, or the call that runs it, whichever is sooner.";
+/// Behind the keys of those that take a command of mst's.
+const WORKER: &str = "can be handed over to mst as the worker, which asks the clients, and goes on until that ends or \
+    its own time is over: mst writes to its stdin, the values of the eval's tokens (credentials that it names) among it, and has all that it says; the plugin reads nothing of it, stderr included. mst puts no token, \
+    secret, prompt or answer into an argument.";
 /// What holds for every command in a workspace.
 const WORKSPACE: [&str; 2] = [
     "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
@@ -31,16 +35,30 @@ const WORKSPACE: [&str; 2] = [
 
 impl Page {
     /// What holds for every command.
-    pub(super) fn for_commands(&self) -> Vec<&'static str> {
+    pub(super) fn for_commands(&self) -> Vec<Cow<'static, str>> {
         let has = |is: fn(&Line) -> bool| self.requests.iter().any(is);
         let mut out = Vec::new();
         if has(|line| matches!(line.request, Request::Exec(_))) {
-            out.extend(EXEC);
+            out.push(EXEC.into());
+            let workers = self.workers();
+            if !workers.is_empty() {
+                out.push(format!("Only {} {WORKER}", workers.join(", ")).into());
+            }
         }
         if has(|line| matches!(line.request, Request::Workspace(_))) {
-            out.extend(WORKSPACE);
+            out.extend(WORKSPACE.map(Cow::from));
         }
         out
+    }
+
+    /// The commands that take one of mst's, by their keys.
+    pub(super) fn workers(&self) -> Vec<String> {
+        let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
+        let takes = |line: &&Line| {
+            matches!(line.request, Request::Exec(_))
+                && line.command().is_some_and(|command| command.template.slots().any(msts))
+        };
+        self.requests.iter().filter(takes).map(|line| line.key.to_string()).collect()
     }
 
     /// What stands in the commands.
@@ -51,6 +69,20 @@ impl Page {
         let kind = |kind: SlotType| any(&|slot| slot.kind == kind);
         let written = |text: &str| elements().any(|element| element.source.contains(text));
         let plugins = |slot: &Slot| slot.kind.filler() == Filler::Plugin;
+        let you = match self.world.kind() {
+            Kind::Runner => "you fill it (`--runner-option`)",
+            _ => "the eval fills it, you or who wrote that",
+        };
+        let directory = match self.world {
+            World::ShardRunner => {
+                "mst fills it: its directory with what goes to a machine, or its empty one for what comes back, as the \
+                 plugin says; what came mst checks, links too, before it uses it. Stdout goes nowhere"
+            }
+            _ => {
+                "mst fills it: its directory with what goes to a machine, or an empty one for what comes back; what \
+                 came mst checks, links too, before it uses it. Stdout goes nowhere"
+            }
+        };
         let lines = || commands.iter().map(|command| text::argv(command, shared));
         let all = [
             (!shared.words.is_empty(), (SIGN, format!("stands for `{}`", text::words(&shared.words)))),
@@ -67,8 +99,8 @@ impl Page {
                 kind(SlotType::MachinePath),
                 (
                     "machine-path",
-                    "an absolute path without `..`, of letters, digits and `_.-+=,@%`, which leads on from what \
-                     stands before it"
+                    "an absolute path (`/` too) without `..`, of letters, digits and `_.-+=,@%`, put behind what stands \
+                     before it. It confines nothing: a link there leads anywhere"
                         .to_owned(),
                 ),
             ),
@@ -77,19 +109,21 @@ impl Page {
                 ("text(/x/)", "text that the expression x matches as a whole".to_owned()),
             ),
             (any(&|slot| slot.many), ("{x:type...}", "any number of these, each an argument".to_owned())),
-            (written("{option("), ("{option(x)}", "you fill it, by the option x".to_owned())),
+            (written("{option("), ("{option(x)}", format!("{you}, by the option x"))),
             (
                 written(":option("),
-                ("{y:option(x)}", "you fill it, by the option x; y is the plugin's name for it".to_owned()),
+                ("{y:option(x)}", format!("{you}, by the option x; y is the plugin's name for it")),
             ),
             (
                 kind(SlotType::Machine),
                 (
                     "{machine}",
-                    "mst fills it: the name of a machine of this run, and no other".to_owned(),
+                    "mst fills it: a name of a-z, 0-9 and `-` that it made up for a machine of this run. It asks for \
+                     the end of none that it did not name, whatever the plugin lists"
+                        .to_owned(),
                 ),
             ),
-            (kind(SlotType::Run), ("{run}", "mst fills it: the run's name".to_owned())),
+            (kind(SlotType::Run), ("{run}", "mst fills it: the run's name, of the same letters".to_owned())),
             (
                 kind(SlotType::CommandArgs),
                 (
@@ -109,7 +143,7 @@ impl Page {
                 kind(SlotType::HostDir),
                 (
                     "{x:host-dir}",
-                    "mst fills it: a directory that goes to a machine, or comes back".to_owned(),
+                    directory.to_owned(),
                 ),
             ),
             (

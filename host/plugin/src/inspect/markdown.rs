@@ -90,7 +90,7 @@ impl Page {
                 writeln!(out, "- {}: {}", code(&sign), sentence(&said))?;
             }
         }
-        writeln!(out, "\n### Asks for")?;
+        writeln!(out, "\n### Asks for, each by the plugin's name for it")?;
         self.requests.iter().try_for_each(|line| line.write_markdown(out, &shared))
     }
 }

@@ -143,7 +143,7 @@ mod tests {
 
     /// The lines of the commands, each whole.
     fn lines(page: &str) -> Vec<String> {
-        let asks = page.split_once("\nAsks for\n").expect("it asks").1;
+        let asks = page.split_once("\nAsks for, each by the plugin's name for it\n").expect("it asks").1;
         let asks = asks.split_once("\nOptions").expect("more follows").0;
         let lines = asks.lines().filter(|line| line.starts_with("      ") && !line.starts_with("      !"));
         lines.map(|line| line.trim().to_owned()).collect()

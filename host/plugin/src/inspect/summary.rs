@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::{Line, Page};
 use crate::request::{Access, Capability, Request};
 use crate::risk::Gist;
-use crate::template::SlotType;
 use crate::world::World;
 
 /// All that a plugin is, in a few sentences.
@@ -54,18 +53,19 @@ pub struct Gravest {
 /// More are counted.
 const MAX_KEYS: usize = 6;
 
-const CHOOSES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
-    lines and environment, and the values of the eval's tokens go to a program that it starts, and from \
-    there to the machine (a container, a host) that it makes for each part of a run (a shard). What comes \
-    back from there mst holds to its form; whether it is true nobody can tell.";
-const CARRIES: &str = "It decides where a run goes: the prompts and files of cases, the clients' command \
-    lines and environment, and the values of the eval's tokens go to a program that it starts for each \
-    part of a run (a shard), and from there to wherever that takes them. What comes back mst holds to its \
-    form; whether it is true nobody can tell.";
-const LEADS_PORTS: &str = "It can lead ports of this machine to others: programs here then reach what \
-    listens there.";
-const NO_WORKER: &str = "None of its commands takes what mst would run on a machine: where anything that it starts \
-    in its place runs is not known. Take it for this machine, as you.";
+const GIVEN: &str = "the prompts and files of cases, the clients' command lines and environment, and the values of \
+    the eval's tokens";
+const CHOOSES: &str = "and from there to the machine (a container, a host) that it makes for each part of a run (a \
+    shard): who runs that can keep and spend the tokens";
+const CARRIES: &str = "which it starts for each part of a run (a shard), and to wherever that takes them: who runs \
+    that can keep and spend the tokens";
+const BLIND: &str = "mst shows the plugin itself no prompt, file, answer or token: only your options, names, paths and \
+    what its commands print, whatever that holds. Of what mst runs there it says in which directory, and no \
+    more. What comes back mst holds to the form that it must have; whether it is true nobody can tell.";
+const LEADS_PORTS: &str = "It can lead ports of this machine to others when it likes, though mst asks for none: a program \
+    here that takes one for a service of yours speaks with what listens there.";
+const NO_WORKER: &str = "None of its commands takes what mst runs on a machine: mst speaks with none of them, and no run \
+    can be done with it.";
 const CASES: &str = "It decides what is asked, and which answers are expected.";
 const UNMARKED: &str = "Marks (!) know programs and flags by their names, and not all of them: a command \
     without a mark is not a safe one. Read its line.";
@@ -88,19 +88,11 @@ impl Summary {
             requests: lines.iter().map(|line| line.key.to_string()).collect(),
         });
         let mut world = match page.world {
-            World::MachineRunner => vec![CHOOSES.into()],
-            World::ShardRunner => vec![CARRIES.into()],
+            World::MachineRunner => decides(page, CHOOSES),
+            World::ShardRunner => decides(page, CARRIES),
             World::Dataset => vec![CASES.into()],
             World::Judge => vec![scores(page, commands).into()],
         };
-        let takes = |line: &Line| {
-            let msts = [SlotType::CommandArgs, SlotType::CommandShell];
-            line.command()
-                .is_some_and(|command| command.template.slots().any(|slot| msts.contains(&slot.kind)))
-        };
-        if page.world.kind() == Kind::Runner && commands > 0 && !page.requests.iter().any(takes) {
-            world.push(NO_WORKER.into());
-        }
         world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS.into()));
         Summary {
             standing: standing(page),
@@ -210,6 +202,19 @@ fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
     }
 }
 
+/// Where a runner's commands take what it never sees; of one that has none there is nothing to say.
+fn decides(page: &Page, to: &str) -> Vec<Cow<'static, str>> {
+    let workers = page.workers();
+    match (workers.is_empty(), page.requests.iter().any(Line::is_command)) {
+        (false, _) => vec![
+            format!("It decides where a run goes: {GIVEN} go to {}, {to}.", some(&workers)).into(),
+            BLIND.into(),
+        ],
+        (true, true) => vec![NO_WORKER.into()],
+        (true, false) => Vec::new(),
+    }
+}
+
 /// What a judge reads of a trial by itself, as far as it uses the functions that give it.
 fn scores(page: &Page, commands: usize) -> String {
     let uses = |function: &str| {
@@ -250,7 +255,10 @@ fn network(page: &Page, commands: usize) -> String {
         (&[Gist::Elsewhere], "the clients have the network of the machine that they run on"),
     ];
     let clients = clients.into_iter().filter(|(of, _)| gists().any(|gist| of.contains(&gist)));
+    let none = page.network.is_empty() && commands > 0;
+    let none = none.then(|| "no command names a program that is known for it".to_owned());
     let known: Vec<String> = std::iter::once(own)
+        .chain(none)
         .chain(page.network.iter().cloned())
         .chain(clients.map(|(_, said)| said.to_owned()))
         .collect();
@@ -272,7 +280,9 @@ fn standing(page: &Page) -> String {
             count => format!("a stranger's, in your lock: granted {granted} of {count} requests"),
         }
     } else {
-        "a stranger's: it may do none of this until you add it and grant it".to_owned()
+        "a stranger's: it may do none of this until you add it and grant it, each request for itself and for \
+             this file alone"
+            .to_owned()
     }
 }
 
@@ -287,5 +297,5 @@ fn calls(world: World) -> String {
             format!("one a trial, in the eval's time for it ({scoring} where it says none)")
         }
     };
-    format!("{time}; 256 MiB of memory and 10,000 acts outside of itself a call")
+    format!("{time}; 256 MiB of memory and 10,000 calls to mst each")
 }

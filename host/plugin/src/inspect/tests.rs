@@ -73,10 +73,11 @@ fn a_runners_page() {
     acme/runner/box 1.2.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: it may do none of this until you add it and grant it
+      standing  a stranger's: it may do none of this until you add it and grant it,
+                each request for itself and for this file alone
       shards    at most 8 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 acts outside of itself a call
+                10,000 calls to mst each
 
     It says of itself
       about     "Machines in boxes."
@@ -103,23 +104,29 @@ fn a_runners_page() {
       ! can send and fetch over the network: exec:send
       ! changes and removes files in directories of yours: dir:state
       ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to a
-        program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard). What comes back from there
-        mst holds to its form; whether it is true nobody can tell.
+        command lines and environment, and the values of the eval's tokens go to
+        exec:own, and from there to the machine (a container, a host) that it makes
+        for each part of a run (a shard): who runs that can keep and spend the
+        tokens.
+      ! mst shows the plugin itself no prompt, file, answer or token: only your
+        options, names, paths and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory, and no more. What comes back
+        mst holds to the form that it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
-      empty directory, with your PATH, your HOME and what its marks name. The plugin
-      can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most. One is killed when its own time is over, or the call that
-      runs it, whichever is sooner.
-      Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker, which asks the clients: then mst writes to
-      its stdin, the values of the eval's tokens among it, and has all that it says.
-      mst puts no token, secret, prompt or answer into an argument.
+      empty directory, with your PATH, your HOME and what its marks name, and an
+      empty stdin where nothing else is said. The plugin can have these lines run
+      and no others, when it likes, 10,000 times a call of its own at most. One is
+      killed when its own time is over, or the call that runs it, whichever is
+      sooner.
+      Only exec:own can be handed over to mst as the worker, which asks the clients,
+      and goes on until that ends or its own time is over: mst writes to its stdin,
+      the values of the eval's tokens (credentials that it names) among it, and has
+      all that it says; the plugin reads nothing of it, stderr included. mst puts no
+      token, secret, prompt or answer into an argument.
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           {x:type}      the plugin fills it, within its type
@@ -131,16 +138,17 @@ fn a_runners_page() {
           enum(a|b)     one of these
           oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
           text(/x/)     text that the expression x matches as a whole
-          {option(x)}   you fill it, by the option x
-          {machine}     mst fills it: the name of a machine of this run, and no
-                        other
+          {option(x)}   you fill it (`--runner-option`), by the option x
+          {machine}     mst fills it: a name of a-z, 0-9 and `-` that it made up for
+                        a machine of this run. It asks for the end of none that it
+                        did not name, whatever the plugin lists
           {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
           \             ends a line that the page breaks: neither it nor the blanks
                         which begin the next are in the command
 
-    Asks for
+    Asks for, each by the plugin's name for it
       exec:create (at most 2m)
           docker run --volume=/:/host --security-opt=no-new-privileges --name \
               {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
@@ -195,7 +203,8 @@ fn a_runners_page() {
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
-      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port
+      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port (mst
+          never calls it)
     "#);
 }
 
@@ -256,7 +265,7 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       standing  a stranger's, in your lock: granted 2 of 7 requests
       lock      pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
       calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 acts outside of itself a call
+                MiB of memory and 10,000 calls to mst each
       policy    /etc/mst/policy.toml refuses the plugin
       x the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`:
         `plugins` has `mst/*/*`
@@ -270,8 +279,9 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       variables of your environment.
       For itself it asks for no directory; its commands find your files and your
       network without asking, and of your variables PATH alone.
-      Network: requests of its own to https://*.acme.com, https://127.0.0.1:8443.
-      mst keeps no command from the network.
+      Network: requests of its own to https://*.acme.com, https://127.0.0.1:8443; no
+      command names a program that is known for it. mst keeps no command from the
+      network.
       ! gets variables of yours that sound like secrets: env:ACME_TOKEN
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! may send what it sees to: http:https://*.acme.com,
@@ -295,9 +305,9 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       the expected answer and the report in files that its variables name; what the
       plugin fills into an argument may be text of the trial too.
       In their lines:
-          {option(x)}  you fill it, by the option x
+          {option(x)}  the eval fills it, you or who wrote that, by the option x
 
-    Asks for
+    Asks for, each by the plugin's name for it
       [not granted] workspace:check (at most 1h; the plugin reads 1 MiB of stdout
         and of stderr)
           {option(command)}
@@ -357,7 +367,7 @@ fn for_a_pull_request_it_is_markdown() {
     - file: sha256:…, N bytes
     - standing: a stranger's, in your lock: granted 2 of 7 requests
     - lock: pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
-    - calls: one a trial, in the eval's time for it \(3m where it says none\); 256 MiB of memory and 10,000 acts outside of itself a call
+    - calls: one a trial, in the eval's time for it \(3m where it says none\); 256 MiB of memory and 10,000 calls to mst each
     - policy: /etc/mst/policy.toml refuses the plugin
 
     **Refused**: the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`: `plugins` has `mst/*/*`
@@ -372,7 +382,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     For itself it asks for no directory; its commands find your files and your network without asking, and of your variables PATH alone.
 
-    Network: requests of its own to https:&#47;/\*.acme.com, https:&#47;/127.0.0.1:8443. mst keeps no command from the network.
+    Network: requests of its own to https:&#47;/\*.acme.com, https:&#47;/127.0.0.1:8443; no command names a program that is known for it. mst keeps no command from the network.
 
     - ⚠ gets variables of yours that sound like secrets: env:ACME\_TOKEN
     - ⚠ runs beside what the evaluated client wrote, as you: workspace:check
@@ -389,9 +399,9 @@ fn for_a_pull_request_it_is_markdown() {
 
     The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
-    - `{option(x)}`: you fill it, by the option x
+    - `{option(x)}`: the eval fills it, you or who wrote that, by the option x
 
-    ### Asks for
+    ### Asks for, each by the plugin's name for it
 
     #### **not granted** `workspace:check`
 
@@ -449,9 +459,10 @@ fn a_judge_that_asks_for_nothing() {
     acme/judge/tone 1.0.0
       world     judge, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: it may do none of this until you add it and grant it
+      standing  a stranger's: it may do none of this until you add it and grant it,
+                each request for itself and for this file alone
       calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 acts outside of itself a call
+                MiB of memory and 10,000 calls to mst each
 
     It says of itself
       about     "Grades tone."
@@ -493,19 +504,16 @@ fn an_environment_that_all_commands_get_is_said_once() {
     };
     insta::assert_snapshot!(with("['A', 'B']", "['A', 'B']"), @"
       Each runs as you, on this machine: it may do what you may. It begins in an
-      empty directory, with your PATH, your HOME and what its marks name. The plugin
-      can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most. One is killed when its own time is over, or the call that
-      runs it, whichever is sooner.
-      Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker, which asks the clients: then mst writes to
-      its stdin, the values of the eval's tokens among it, and has all that it says.
-      mst puts no token, secret, prompt or answer into an argument.
+      empty directory, with your PATH, your HOME and what its marks name, and an
+      empty stdin where nothing else is said. The plugin can have these lines run
+      and no others, when it likes, 10,000 times a call of its own at most. One is
+      killed when its own time is over, or the call that runs it, whichever is
+      sooner.
       Of each of them:
           ! gets of your environment: `A`, `B`
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
 
-    Asks for
+    Asks for, each by the plugin's name for it
       exec:s (at most 1s)
           x
       exec:t (at most 1s)
@@ -691,6 +699,24 @@ fn a_break_of_the_pages_is_told_from_one_in_a_command() {
 }
 
 #[test]
+fn the_commands_that_may_be_given_tokens_are_named() {
+    let words = |argvs: &[&str]| {
+        let mut text = "id='a/runner/b'\nversion='1.0.0'\nworld='shard-runner'\ndescription='d'".to_owned();
+        for (at, argv) in argvs.iter().enumerate() {
+            text += &format!("\n[[exec]]\nid='c{at}'\nargv={argv}\ntimeout='1s'");
+        }
+        let page = page("shard-runner", &Manifest::from_toml(&text).expect("valid")).to_string();
+        page.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let two = words(&["['a', '{command...}']", "['b']", "['sh', '-c', '{command:shell}']"]);
+    assert!(two.contains("Only exec:c0, exec:c2 can be handed over to mst as the worker"), "{two}");
+    assert!(two.contains("the values of the eval's tokens go to exec:c0, exec:c2,"), "{two}");
+    let none = words(&["['a']", "['b', '{x:host-dir}']"]);
+    assert!(none.contains("mst speaks with none of them, and no run can be done with it."), "{none}");
+    assert!(!none.contains("handed over") && !none.contains("tokens go to"), "{none}");
+}
+
+#[test]
 fn what_a_judge_reads_of_a_trial_is_what_it_calls() {
     let mut page = page("judge", &judge_manifest());
     let said = |page: &Page| Summary::of(page).world[0].clone().into_owned();
@@ -724,10 +750,11 @@ fn the_page_of_the_ssh_example() {
     example/runner/ssh 0.1.0
       world     machine-runner, of mst:plugin@0.1.0
       file      sha256:…, N bytes
-      standing  a stranger's: it may do none of this until you add it and grant it
+      standing  a stranger's: it may do none of this until you add it and grant it,
+                each request for itself and for this file alone
       shards    at most 64 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 acts outside of itself a call
+                10,000 calls to mst each
 
     It says of itself
       about     "Machines that are directories on a host which is always there and
@@ -745,6 +772,7 @@ fn the_page_of_the_ssh_example() {
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec
+      ! removes whole directories: exec:destroy
       ! changes or removes files: exec:copy-from
       ! changes or removes files on other machines: exec:destroy, exec:copy-to
       ! is told of files that your options name: every command
@@ -753,30 +781,37 @@ fn the_page_of_the_ssh_example() {
       ! has scripts run on other machines, which are to be read: exec:create,
         exec:destroy, exec:list, exec:copy-to, exec:copy-from
       ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to a
-        program that it starts, and from there to the machine (a container, a host)
-        that it makes for each part of a run (a shard). What comes back from there
-        mst holds to its form; whether it is true nobody can tell.
-      ! It can lead ports of this machine to others: programs here then reach what
-        listens there.
+        command lines and environment, and the values of the eval's tokens go to
+        exec:exec, and from there to the machine (a container, a host) that it makes
+        for each part of a run (a shard): who runs that can keep and spend the
+        tokens.
+      ! mst shows the plugin itself no prompt, file, answer or token: only your
+        options, names, paths and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory, and no more. What comes back
+        mst holds to the form that it must have; whether it is true nobody can tell.
+      ! It can lead ports of this machine to others when it likes, though mst asks
+        for none: a program here that takes one for a service of yours speaks with
+        what listens there.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
-      empty directory, with your PATH, your HOME and what its marks name. The plugin
-      can have these lines run and no others, when it likes, 10,000 times a call of
-      its own at most. One is killed when its own time is over, or the call that
-      runs it, whichever is sooner.
-      Its stdin is empty where nothing else is said. One that the plugin only starts
-      it may hand to mst as the worker, which asks the clients: then mst writes to
-      its stdin, the values of the eval's tokens among it, and has all that it says.
+      empty directory, with your PATH, your HOME and what its marks name, and an
+      empty stdin where nothing else is said. The plugin can have these lines run
+      and no others, when it likes, 10,000 times a call of its own at most. One is
+      killed when its own time is over, or the call that runs it, whichever is
+      sooner.
+      Only exec:exec can be handed over to mst as the worker, which asks the
+      clients, and goes on until that ends or its own time is over: mst writes to
+      its stdin, the values of the eval's tokens (credentials that it names) among
+      it, and has all that it says; the plugin reads nothing of it, stderr included.
       mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! logs in on another machine, with your keys: `ssh`
           ! gets your SSH agent: may log in wherever your keys do
-          ! is told of files of yours, and may read and change them: your options
-            `identity`, `known_hosts`
+          ! its program is told of files of yours, and may read and change them: in
+            your options `identity`, `known_hosts`
           ! a shell on the other machine reads the arguments: `ssh`
           ! goes by your own configuration of `ssh`, which may name further programs
             and hosts
@@ -790,6 +825,8 @@ fn the_page_of_the_ssh_example() {
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           <shared>         stands for `-oBatchMode=yes -oStrictHostKeyChecking=yes \
+                           -oUpdateHostKeys=no -oForwardAgent=no -oForwardX11=no \
+                           -oControlMaster=no -oControlPath=none \
                            -oConnectTimeout=15 -oServerAliveInterval=15 \
                            [-p{option(port)}] [-l{option(user)}] \
                            [-i{option(identity)}] \
@@ -797,41 +834,48 @@ fn the_page_of_the_ssh_example() {
                            {option(host)}`
           {x:type}         the plugin fills it, within its type
           uint(a..b)       a whole number, from a to b
-          machine-path     an absolute path without `..`, of letters, digits and
-                           `_.-+=,@%`, which leads on from what stands before it
-          {option(x)}      you fill it, by the option x
-          {machine}        mst fills it: the name of a machine of this run, and no
-                           other
-          {run}            mst fills it: the run's name
+          machine-path     an absolute path (`/` too) without `..`, of letters,
+                           digits and `_.-+=,@%`, put behind what stands before it.
+                           It confines nothing: a link there leads anywhere
+          {option(x)}      you fill it (`--runner-option`), by the option x
+          {machine}        mst fills it: a name of a-z, 0-9 and `-` that it made up
+                           for a machine of this run. It asks for the end of none
+                           that it did not name, whatever the plugin lists
+          {run}            mst fills it: the run's name, of the same letters
           {command:shell}  mst fills it, for a shell: what mst runs on the machine
-          {x:host-dir}     mst fills it: a directory that goes to a machine, or
-                           comes back
+          {x:host-dir}     mst fills it: its directory with what goes to a machine,
+                           or an empty one for what comes back; what came mst
+                           checks, links too, before it uses it. Stdout goes nowhere
           [...]            left out where its slot is empty
           '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
           \                ends a line that the page breaks: neither it nor the
                            blanks which begin the next are in the command
 
-    Asks for
+    Asks for, each by the plugin's name for it
       exec:create (at most 1m)
-          ssh -T <shared> 'umask 077 && mkdir -p {option(base)} && mkdir \
-              {option(base)}/{machine} {option(base)}/{machine}/run-{run} && cd \
-              {option(base)}/{machine} && pwd -P'
+          ssh -T -oClearAllForwardings=yes <shared> 'umask 077 && mkdir -p \
+              {option(base)} && mkdir {option(base)}/{machine} \
+              {option(base)}/{machine}/run-{run} && cd {option(base)}/{machine} && \
+              pwd -P'
       exec:destroy (at most 5m)
-          ssh -T <shared> 'chmod -R u+rwx {option(base)}/{machine} 2>/dev/null; \
-              exec rm -rf {option(base)}/{machine}'
-          ! changes or removes files on the other machine: `chmod`, `rm`
+          ssh -T -oClearAllForwardings=yes <shared> 'chmod -R u+rwx \
+              {option(base)}/{machine} 2>/dev/null; exec rm -rf \
+              {option(base)}/{machine}'
+          ! removes whole directories on the other machine: `rm`
+          ! changes or removes files on the other machine: `chmod`
       exec:list (at most 1m)
-          ssh -T <shared> 'test -e {option(base)} || exit 0; cd {option(base)} || \
-              exit; for mark in */run-{run}; do [ ! -d "$mark" ] || echo \
-              "${{mark%/*}}"; done'
+          ssh -T -oClearAllForwardings=yes <shared> 'test -e {option(base)} || \
+              exit 0; cd {option(base)} || exit; for mark in */run-{run}; do [ ! \
+              -d "$mark" ] || echo "${{mark%/*}}"; done'
       exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)
-          ssh -T <shared> 'exec {command:shell}'
+          ssh -T -oClearAllForwardings=yes <shared> 'exec {command:shell}'
           ! the clients run on the host that it logs in to (it may be this one),
             with all that this account may do
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} | \
-              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T <shared> \
+              "$@" && [ -e sent ]' sh {source:host-dir} ssh -T \
+              -oClearAllForwardings=yes <shared> \
               'd={option(base)}/{machine}{target:machine-path}; mkdir -p $d && \
               exec tar -C $d -xopf -'
           ! a fixed script that runs its arguments, some of them the plugin's
@@ -840,7 +884,8 @@ fn the_page_of_the_ssh_example() {
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - \
-              && [ -e sent ]' sh {target:host-dir} ssh -T <shared> 'exec tar -C \
+              && [ -e sent ]' sh {target:host-dir} ssh -T \
+              -oClearAllForwardings=yes <shared> 'exec tar -C \
               {option(base)}/{machine}{source:machine-path} -cf - .'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
@@ -874,6 +919,7 @@ fn the_page_of_the_ssh_example() {
 
     Exports: what mst calls
       mst:plugin/machine@0.1.0: create-machine, destroy-machine, list-machines
-      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port
+      mst:plugin/channel@0.1.0: run-command, copy-to, copy-from, forward-port (mst
+          never calls it)
     "#);
 }

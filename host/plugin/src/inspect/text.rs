@@ -133,7 +133,7 @@ impl Page {
                 })?;
             }
         }
-        writeln!(f, "\nAsks for")?;
+        writeln!(f, "\nAsks for, each by the plugin's name for it")?;
         f.write_str(&lines)
     }
 
@@ -246,7 +246,10 @@ pub(super) fn words(elements: &[&str]) -> String {
 /// An interface and its functions.
 pub(super) fn extern_row(item: &Extern) -> [String; 2] {
     // `trial.read` is what WIT's tools spell `[method]trial.read`.
-    let plain = |function: &String| function.rsplit(']').next().unwrap_or_default().to_owned();
+    let plain = |function: &String| match function.rsplit(']').next().unwrap_or_default() {
+        "forward-port" => "forward-port (mst never calls it)".to_owned(),
+        name => name.to_owned(),
+    };
     let functions: Vec<String> = item.functions.iter().map(plain).collect();
     let functions = match functions.as_slice() {
         [] if !item.name.starts_with("wasi:") => "its types alone".to_owned(),

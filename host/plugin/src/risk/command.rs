@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::named::{Literal, Named, literals};
 use super::programs::{
-    CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS,
+    CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
     loads_code, sounds_secret, way_out,
 };
 use super::{Gist, Mark, default_of, whereabouts};
@@ -55,7 +55,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         .collect();
     let (engines, remotes) = (named.on(ENGINES), named.on(REMOTES));
 
-    if place == Place::Workspace {
+    if place == Place::Workspace && !is_idle(command) {
         out.push(Mark::grave(
             Gist::Workspace,
             "what it runs or reads there (tests, build files, configuration) may be the evaluated client's own work, run as you",
@@ -119,13 +119,8 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         let what = if sees { ", the directory of mst's too" } else { "" };
         Mark::grave(Gist::Network, format!("can send and fetch over the network{what}: {names}"))
     });
-    list(&mut out, named.on(CHANGERS), |names| {
-        Mark::grave(Gist::Changes, format!("changes or removes files where its arguments say: {names}"))
-    });
-    list(&mut out, named.on_there(CHANGERS), |names| {
-        let text = format!("changes or removes files on the other machine: {names}");
-        Mark::grave(Gist::ChangesThere, text)
-    });
+    changes(&mut out, template, named.on(CHANGERS), Gist::Changes, "where its arguments say");
+    changes(&mut out, template, named.on_there(CHANGERS), Gist::ChangesThere, "on the other machine");
     list(&mut out, named.on_there(RAISERS), |names| {
         Mark::grave(Gist::Raised, format!("more rights than the login's, on the other machine: {names}"))
     });
@@ -178,6 +173,34 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     out
 }
 
+/// What changes files, with what removes them by the directory apart.
+fn changes(out: &mut Vec<Mark>, template: &Template, mut names: Vec<&str>, gist: Gist, at: &str) {
+    const RM: &str = "rm";
+    let words: Vec<&str> = template
+        .elements()
+        .iter()
+        .flat_map(literals)
+        .flat_map(|literal| literal.text.split_whitespace())
+        .collect();
+    let recursive = |flag: &str| {
+        flag == "--recursive"
+            || (flag.starts_with('-') && !flag.starts_with("--") && flag.contains(['r', 'R']))
+    };
+    let fells = words.windows(2).any(|pair| base(pair[0]) == RM && recursive(pair[1]));
+    if fells && names.contains(&RM) {
+        out.push(Mark::grave(Gist::Fells, format!("removes whole directories {at}: `{RM}`")));
+        names.retain(|name| *name != RM);
+    }
+    list(out, names, |names| Mark::grave(gist, format!("changes or removes files {at}: {names}")));
+}
+
+/// Whether it runs nothing and reads no file, whatever its arguments are.
+fn is_idle(command: &CommandTemplate) -> bool {
+    const IDLE: [&str; 5] = ["echo", "false", "pwd", "sleep", "true"];
+    let programs = command.programs();
+    !programs.is_empty() && programs.iter().all(|program| IDLE.contains(program))
+}
+
 fn list(out: &mut Vec<Mark>, names: Vec<&str>, mark: impl FnOnce(String) -> Mark) {
     if !names.is_empty() {
         out.push(mark(listed(names)));
@@ -210,6 +233,11 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
             Gist::AnyProgram,
             "a shell: its arguments are a program, and the plugin fills some of them",
         ),
+        Script::Open
+            if behind().next().is_some() && behind().all(|slot| slot.kind.filler() == Filler::Host) =>
+        {
+            Mark::grave(Gist::Script, "a shell, and mst fills in a part of its program")
+        }
         Script::Open => Mark::grave(Gist::Script, "a shell: its arguments are a program"),
     }
 }
@@ -310,6 +338,18 @@ fn removals(out: &mut Vec<Mark>, template: &Template) {
     if removes.is_empty() {
         return;
     }
+    let names = |element: &Element| match element.parts.as_slice() {
+        [Part::Literal(text)] => text.starts_with('-') || REMOVE.contains(&text.as_str()),
+        [Part::Slot(slot)] => slot.kind == SlotType::Machine,
+        _ => false,
+    };
+    if template.elements().iter().skip(1).all(names)
+        && template.slots().any(|slot| slot.kind == SlotType::Machine)
+    {
+        let text = format!("has the engine remove or stop this run's machine: {}", listed(removes));
+        out.push(Mark::note(text));
+        return;
+    }
     let msts =
         template.slots().all(|slot| slot.kind.filler() == Filler::Host || slot.kind.filler() == Filler::User);
     let whose = if msts { "" } else { ", of the plugin's choice" };
@@ -357,7 +397,9 @@ fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate) 
     list(out, names.iter().copied().filter(|name| is_path(name)).collect(), |names| {
         Mark::grave(
             Gist::Files,
-            format!("is told of files of yours, and may read and change them: your options {names}"),
+            format!(
+                "its program is told of files of yours, and may read and change them: in your options {names}"
+            ),
         )
     });
     // What the one that says the program is stands there.

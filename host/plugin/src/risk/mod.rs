@@ -46,6 +46,7 @@ pub(crate) enum Gist {
     Login,
     Elsewhere,
     Source,
+    Fells,
     Changes,
     ChangesThere,
     Removes,
@@ -85,6 +86,7 @@ impl Gist {
                 "the clients that are evaluated run on another machine, confined by nothing that mst knows of"
             }
             Gist::Source => "has mst run a program, as you, to get a secret",
+            Gist::Fells => "removes whole directories",
             Gist::Changes => "changes or removes files",
             Gist::ChangesThere => "changes or removes files on other machines",
             Gist::Removes => "removes or stops containers",

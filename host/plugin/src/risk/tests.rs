@@ -43,10 +43,14 @@ fn a_program_is_known_wherever_it_stands() {
     // What runs in a container or on another machine is not done here.
     has("['docker', 'exec', 'x', 'rm', '-rf', '/']", &[Gist::Root]);
     has("['docker', 'rm', '-f', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'rm', '--force', '{machine}']", &[Gist::Root]);
+    has("['docker', 'rm', '{machine}', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'rm', '{x:ident}', '{machine}']", &[Gist::Root, Gist::Removes]);
     has("['docker', 'container', 'prune']", &[Gist::Root, Gist::Removes]);
     // What a shell on another machine is told is told of that.
-    has("['ssh', '--', 'h', 'rm', '-rf', '/']", &[Gist::Login, Gist::ChangesThere]);
-    has("['ssh', '--', 'h', 'cd x; rm -rf y']", &[Gist::Login, Gist::ChangesThere, Gist::ScriptThere]);
+    has("['ssh', '--', 'h', 'rm', '-rf', '/']", &[Gist::Login, Gist::Fells]);
+    has("['ssh', '--', 'h', 'rm', 'x']", &[Gist::Login, Gist::ChangesThere]);
+    has("['ssh', '--', 'h', 'cd x; rm -rf y']", &[Gist::Login, Gist::Fells, Gist::ScriptThere]);
     has("['ssh', '--', 'h', 'sudo reboot']", &[Gist::Raised, Gist::Login, Gist::ScriptThere]);
     has("['ssh', '--', 'h', 'ls']", &[Gist::Login]);
     has("['ssh', '--', 'h', 'ls {x:ident}']", &[Gist::Login, Gist::ScriptThere]);
@@ -56,7 +60,10 @@ fn a_program_is_known_wherever_it_stands() {
 
 #[test]
 fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
-    has("['rm', '-rf', '/']", &[Gist::Changes, Gist::Places]);
+    has("['rm', '-rf', '/']", &[Gist::Fells, Gist::Places]);
+    has("['rm', '-f', '/x']", &[Gist::Changes, Gist::Places]);
+    has("['sh', '-c', 'chmod -R x y; rm -f x']", &[Gist::Changes, Gist::Script]);
+    has("['sh', '-c', 'chmod -R x y; exec rm -fr x']", &[Gist::Fells, Gist::Changes, Gist::Script]);
     has("['tee', '/etc/cron.d/x']", &[Gist::Changes, Gist::Places]);
     has("['cat', '/root/.ssh/id_rsa']", &[Gist::Places]);
     has("['cat', '--file=/root/.ssh/id_rsa']", &[Gist::Places]);
@@ -113,8 +120,8 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
         --
         a fixed script that runs its arguments, some of them the plugin's
         --
-        the clients run on this machine, as you, without isolation
-        a shell: its arguments are a program
+        the clients run on this machine, as you, without isolation: they can read the eval's answers, and change mst's own files
+        a shell, and mst fills in a part of its program
         --
         a shell: its arguments are a program, and the plugin fills some of them
         --
@@ -178,11 +185,24 @@ fn files_ports_and_variables_of_the_users_are_named() {
     gets your SSH agent: may log in wherever your keys do
     gets what sounds like a secret, and may do with it what it likes: your `AWS_SECRET_ACCESS_KEY`
     gets variables that lead a program to code to run: your `LD_PRELOAD`
-    is told of files of yours, and may read and change them: your options `identity`
+    its program is told of files of yours, and may read and change them: in your options `identity`
     a shell on the other machine reads the arguments: `ssh`
     goes by your own configuration of `ssh`, which may name further programs and hosts
     gets of your environment: `SSH_AUTH_SOCK`, `AWS_SECRET_ACCESS_KEY`, `LD_PRELOAD`
     ");
+}
+
+#[test]
+fn what_runs_nothing_beside_a_clients_files_has_no_mark_for_them() {
+    let marked = |argv: &str| {
+        let manifest = format!(
+            "id='a/judge/b'\nversion='1.0.0'\nworld='judge'\ndescription='d'\n\
+             [[workspace]]\nid='c'\nargv={argv}\ntimeout='1s'"
+        );
+        marks(&manifest).iter().any(|mark| mark.gist == Some(Gist::Workspace))
+    };
+    assert!(!marked("['sleep', '600']") && !marked("['echo', '{x:text(/.*/)}']"));
+    assert!(marked("['cat']") && marked("['./sleep', '1']") && marked("['{p:enum(echo|make)}']"));
 }
 
 #[test]

@@ -36,7 +36,11 @@ pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
                     account may do";
         Mark::grave(Gist::Elsewhere, text)
     } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
-        Mark::grave(Gist::Here, "the clients run on this machine, as you, without isolation")
+        Mark::grave(
+            Gist::Here,
+            "the clients run on this machine, as you, without isolation: they can read the eval's answers, and change \
+             mst's own files",
+        )
     } else {
         let text = match names.as_str() {
             "" => "where the clients run is not known: take it for this machine, as you, without isolation"

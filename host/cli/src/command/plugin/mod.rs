@@ -267,8 +267,7 @@ mod tests {
         let of = |id: &str| calls(&plugins::first_party(id).expect("there").expect("whole"));
         let call = CALL.as_secs();
         assert_eq!((limits.call_time, CREATE), (CALL, COPY));
-        let most =
-            format!("{} MiB of memory and 10,000 acts outside of itself a call", limits.memory_bytes >> 20);
+        let most = format!("{} MiB of memory and 10,000 calls to mst each", limits.memory_bytes >> 20);
         assert_eq!(of("mst/dataset/jsonl"), format!("{call}s each; {most}"));
         let (create, destroy) = (CREATE.as_secs() / 60, DESTROY.as_secs() / 60);
         assert_eq!(
