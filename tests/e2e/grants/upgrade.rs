@@ -105,8 +105,8 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
     In short
       This judge has 1 command run in trials' workspaces, as you; sends requests to
       1 destination; reads 1 variable of your environment.
-      For itself it asks for no directory and no secret; its commands find your
-      files and your network without asking, and of your variables PATH alone.
+      For itself it asks for no directory and no secret; its commands have more
+      without asking.
       Network: requests of its own to https://*.acme.com; no command names a program
       that is known for it. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check

@@ -18,8 +18,8 @@ fn the_page_of_the_dataset_jsonl() {
     mst/dataset/jsonl 0.1.0
       world     dataset, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes
-                that away
+      standing  mst's own, built into it: granted all that it asks for, and only a
+                policy takes that away
       calls     30s each; 256 MiB of memory and 10,000 calls to mst each
 
     It says of itself
@@ -53,7 +53,7 @@ fn the_page_of_the_dataset_jsonl() {
           "`jsonl`: one object a line, blank lines are skipped. `json`: one array of
           objects. `auto`: an array where the first character that is no blank is
           `[`."
-      path: string, path, required
+      path: string, a path on this machine, required
           "The file. It may be gzipped; that is seen from its content, not from its
           name."
 
@@ -76,8 +76,8 @@ fn the_page_of_the_judge_text() {
     mst/judge/text 0.1.0
       world     judge, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes
-                that away
+      standing  mst's own, built into it: granted all that it asks for, and only a
+                policy takes that away
       calls     one a trial, in the eval's time for it (3m where it says none); 256
                 MiB of memory and 10,000 calls to mst each
 
@@ -151,8 +151,8 @@ fn the_page_of_the_judge_command() {
     mst/judge/command 0.1.0
       world     judge, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes
-                that away
+      standing  mst's own, built into it: granted all that it asks for, and only a
+                policy takes that away
       calls     one a trial, in the eval's time for it (3m where it says none); 256
                 MiB of memory and 10,000 calls to mst each
 
@@ -164,8 +164,7 @@ fn the_page_of_the_judge_command() {
     In short
       This judge has 1 command run in trials' workspaces, as you.
       For itself it asks for no directory, no request over the network, no secret
-      and no variable; its commands find your files and your network without asking,
-      and of your variables PATH alone.
+      and no variable; its commands have more without asking.
       Network: no request of its own; no command names a program that is known for
       it. mst keeps no command from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
@@ -185,7 +184,7 @@ fn the_page_of_the_judge_command() {
       the expected answer and the report in files that its variables name; what the
       plugin fills into an argument may be text of the trial too.
       In their lines:
-          {y:option(x)}  the eval fills it, you or who wrote that, by the option x;
+          {y:option(x)}  the eval fills it (you, or who wrote it), by the option x;
                          y is the plugin's name for it
 
     Asks for, each by the plugin's name for it
@@ -236,8 +235,8 @@ fn the_page_of_the_runner_docker() {
     mst/runner/docker 0.1.0
       world     machine-runner, of mst:plugin@0.1.0
       file      [DIGEST], [SIZE] bytes
-      standing  mst's own: granted all that it asks for, and only a policy takes
-                that away
+      standing  mst's own, built into it: granted all that it asks for, and only a
+                policy takes that away
       shards    at most 256 at a time, each on a machine
       calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
                 10,000 calls to mst each
@@ -249,14 +248,12 @@ fn the_page_of_the_runner_docker() {
     In short
       This runner has 13 commands run on this machine, as you.
       For itself it asks for no directory, no request over the network, no secret
-      and no variable; its commands find your files and your network without asking,
-      and of your variables what is said below.
+      and no variable; its commands have more without asking.
       Network: no request of its own; `docker` or `podman` speaks to its engine,
       wherever your configuration says that this is; images are pulled from
       registries; containers have the network that your option `network` names, or
       else the engine's default one. mst keeps no command from the network.
-      ! speaks to a container engine: as good as root on its host, or as who runs a
-        rootless one: every command
+      ! as good as who runs a container engine, mostly root: every command
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run in a container: exec:exec
       ! It decides where a run goes: the prompts and files of cases, the clients'
@@ -264,10 +261,10 @@ fn the_page_of_the_runner_docker() {
         exec:exec, and from there to the machine (a container, a host) that it makes
         for each part of a run (a shard): who runs that can keep and spend the
         tokens.
-      ! mst shows the plugin itself no prompt, file, answer or token: only your
-        options, names, paths and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory, and no more. What comes back
-        mst holds to the form that it must have; whether it is true nobody can tell.
+      ! mst hands the plugin itself no prompt, answer, token or file of a run: it
+        reads your options, and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory. What comes back mst holds to
+        the form that it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -276,16 +273,14 @@ fn the_page_of_the_runner_docker() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time is over, or the call that runs it, whichever is
-      sooner.
+      killed when its own time or the call that runs it is over.
       Only exec:exec can be handed over to mst as the worker, which asks the
-      clients, and goes on until that ends or its own time is over: mst writes to
-      its stdin, the values of the eval's tokens (credentials that it names) among
-      it, and has all that it says; the plugin reads nothing of it, stderr included.
-      mst puts no token, secret, prompt or answer into an argument.
+      clients, and then goes on: mst writes to its stdin, the values of the eval's
+      tokens (credentials that it names) among it, and has all that it says; the
+      plugin reads nothing of it, stderr included. mst puts no token, secret, prompt
+      or answer into an argument.
       Of each of them:
-          ! speaks to a container engine: who may do that is as good as root on its
-            host, or as who runs it where it is rootless
+          ! speaks to a container engine: as good as who runs that, mostly root
           ! gets your SSH agent: may log in wherever your keys do
           ! your option `engine` says which program: one of `docker`, `podman`,
             `docker` where you set none
@@ -303,14 +298,13 @@ fn the_page_of_the_runner_docker() {
                         confines nothing: a link there leads anywhere
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: a name of a-z, 0-9 and `-` that it made up for
-                        a machine of this run. It asks for the end of none that it
-                        did not name, whatever the plugin lists
+          {machine}     mst fills it: its own name for a machine of this run, of
+                        a-z, 0-9 and `-`. It has none removed that it did not name
           {run}         mst fills it: the run's name, of the same letters
           {command...}  mst fills it: what mst runs on the machine
-          {x:host-dir}  mst fills it: its directory with what goes to a machine, or
-                        an empty one for what comes back; what came mst checks,
-                        links too, before it uses it. Stdout goes nowhere
+          {x:host-dir}  mst fills it: what goes to a machine, or an empty directory
+                        for what comes back, which mst checks, links too, before it
+                        uses it. Stdout goes nowhere
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
           {{ }}         one brace each
@@ -332,11 +326,9 @@ fn the_page_of_the_runner_docker() {
               [--memory={option(memory)}] [--cpus={option(cpus)}] \
               [--network={option(network)}] [--platform={option(platform)}] \
               --entrypoint=sleep {option(image)} 2147483647
-          ! makes a container, and runs there what its image holds, as root
-            (`--user=0`); no flag that is known opens it to the engine's machine but
-            those of your options
-          ! may open the container to the engine's machine, as your options say:
-            `--network`
+          ! makes a container and runs in it what its image holds, as root
+            (`--user=0`); opens that to the engine's machine by no flag that is
+            known but as your options say: `--network`
       exec:container (at most 1m)
           {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}' \
               {machine}
@@ -369,11 +361,9 @@ fn the_page_of_the_runner_docker() {
           ! text from the plugin, within its pattern: `owner`
       exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
           {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
-          ! sees a directory that goes to a machine, or comes from it
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
           {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
-          ! sees a directory that goes to a machine, or comes from it
 
     Options
       cpus: number, more than 0

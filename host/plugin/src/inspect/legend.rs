@@ -17,11 +17,11 @@ pub(super) type Entry = (String, String);
 const EXEC: &str = "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, \
     with your PATH, your HOME and what its marks name, and an empty stdin where nothing else is said. The plugin \
     can have these lines run and no others, when it likes, 10,000 times a call of its own at most. One is killed \
-    when its own time is over, or the call that runs it, whichever is sooner.";
+    when its own time or the call that runs it is over.";
 /// Behind the keys of those that take a command of mst's.
-const WORKER: &str = "can be handed over to mst as the worker, which asks the clients, and goes on until that ends or \
-    its own time is over: mst writes to its stdin, the values of the eval's tokens (credentials that it names) among it, and has all that it says; the plugin reads nothing of it, stderr included. mst puts no token, \
-    secret, prompt or answer into an argument.";
+const WORKER: &str = "can be handed over to mst as the worker, which asks the clients, and then goes on: mst writes to its \
+    stdin, the values of the eval's tokens (credentials that it names) among it, and has all that it says; the \
+    plugin reads nothing of it, stderr included. mst puts no token, secret, prompt or answer into an argument.";
 /// What holds for every command in a workspace.
 const WORKSPACE: [&str; 2] = [
     "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
@@ -71,16 +71,16 @@ impl Page {
         let plugins = |slot: &Slot| slot.kind.filler() == Filler::Plugin;
         let you = match self.world.kind() {
             Kind::Runner => "you fill it (`--runner-option`)",
-            _ => "the eval fills it, you or who wrote that",
+            _ => "the eval fills it (you, or who wrote it)",
         };
         let directory = match self.world {
             World::ShardRunner => {
-                "mst fills it: its directory with what goes to a machine, or its empty one for what comes back, as the \
-                 plugin says; what came mst checks, links too, before it uses it. Stdout goes nowhere"
+                "mst fills it, as the plugin says with what goes to a machine, or with an empty directory for what \
+                 comes back, which mst checks, links too, before it uses it. Stdout goes nowhere"
             }
             _ => {
-                "mst fills it: its directory with what goes to a machine, or an empty one for what comes back; what \
-                 came mst checks, links too, before it uses it. Stdout goes nowhere"
+                "mst fills it: what goes to a machine, or an empty directory for what comes back, which mst checks, \
+                 links too, before it uses it. Stdout goes nowhere"
             }
         };
         let lines = || commands.iter().map(|command| text::argv(command, shared));
@@ -118,8 +118,8 @@ impl Page {
                 kind(SlotType::Machine),
                 (
                     "{machine}",
-                    "mst fills it: a name of a-z, 0-9 and `-` that it made up for a machine of this run. It asks for \
-                     the end of none that it did not name, whatever the plugin lists"
+                    "mst fills it: its own name for a machine of this run, of a-z, 0-9 and `-`. It has none removed that \
+                     it did not name"
                         .to_owned(),
                 ),
             ),

@@ -93,8 +93,10 @@ fn rule(schema: &Value, is_required: bool) -> String {
         other => code(&other.to_string(), crate::manifest::MAX_BYTES),
     };
     let mut rules = vec![kind(schema)];
-    if let Some(format) = schema.get("format").and_then(Value::as_str) {
-        rules.push(shown(format, 64));
+    match schema.get("format").and_then(Value::as_str) {
+        Some("path") => rules.push("a path on this machine".to_owned()),
+        Some(format) => rules.push(shown(format, 64)),
+        None => {}
     }
     if let Some(only) = schema.get("const") {
         rules.push(format!("only {}", text(only)));

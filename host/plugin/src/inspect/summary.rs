@@ -31,6 +31,9 @@ pub struct Summary {
     /// Options that stand in no command and name no directory: the plugin reads them, and mst does not
     /// hold it to them.
     pub free_options: Vec<String>,
+    /// The commands that may be handed over to mst, and then be given the values of tokens, by their keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<String>,
     /// What holds for every plugin of its world.
     pub world: Vec<Cow<'static, str>>,
     /// What to think of what has no mark.
@@ -59,11 +62,11 @@ const CHOOSES: &str = "and from there to the machine (a container, a host) that 
     shard): who runs that can keep and spend the tokens";
 const CARRIES: &str = "which it starts for each part of a run (a shard), and to wherever that takes them: who runs \
     that can keep and spend the tokens";
-const BLIND: &str = "mst shows the plugin itself no prompt, file, answer or token: only your options, names, paths and \
-    what its commands print, whatever that holds. Of what mst runs there it says in which directory, and no \
-    more. What comes back mst holds to the form that it must have; whether it is true nobody can tell.";
-const LEADS_PORTS: &str = "It can lead ports of this machine to others when it likes, though mst asks for none: a program \
-    here that takes one for a service of yours speaks with what listens there.";
+const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and what \
+    its commands print, whatever that holds. Of what mst runs there it says in which directory. What comes back \
+    mst holds to the form that it must have; whether it is true nobody can tell.";
+const LEADS_PORTS: &str = "It can lead ports of this machine to others, though mst asks for none: programs here may take \
+    one for a service of yours.";
 const NO_WORKER: &str = "None of its commands takes what mst runs on a machine: mst speaks with none of them, and no run \
     can be done with it.";
 const CASES: &str = "It decides what is asked, and which answers are expected.";
@@ -98,6 +101,7 @@ impl Summary {
             standing: standing(page),
             calls: calls(page.world),
             free_options: page.free_options(),
+            workers: page.workers(),
             asks: asks(&page.requests, page.world.kind()),
             asks_not: asks_not(&page.requests, commands),
             network: network(page, commands),
@@ -183,17 +187,9 @@ fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
         (asked(Capability::Env), "no variable".to_owned()),
     ];
     let not: Vec<String> = all.into_iter().filter(|(asked, _)| !asked).map(|(_, word)| word).collect();
-    let (itself, tail) = match (commands, asked(Capability::Workspace)) {
-        (0, _) => ("It", ""),
-        (_, false) => (
-            "For itself it",
-            "; its commands find your files and your network without asking, and of your variables what is \
-             said below",
-        ),
-        (_, true) => (
-            "For itself it",
-            "; its commands find your files and your network without asking, and of your variables PATH alone",
-        ),
+    let (itself, tail) = match commands {
+        0 => ("It", ""),
+        _ => ("For itself it", "; its commands have more without asking"),
     };
     match not.as_slice() {
         [] => None,
@@ -273,7 +269,7 @@ fn network(page: &Page, commands: usize) -> String {
 fn standing(page: &Page) -> String {
     let granted = page.requests.iter().filter(|line| line.granted == Some(true)).count();
     if page.own {
-        "mst's own: granted all that it asks for, and only a policy takes that away".to_owned()
+        "mst's own, built into it: granted all that it asks for, and only a policy takes that away".to_owned()
     } else if page.locked {
         match page.requests.len() {
             0 => "a stranger's, in your lock: it asks for nothing".to_owned(),

@@ -88,8 +88,7 @@ fn a_runners_page() {
       This runner has 4 commands run on this machine, as you; sees 2 directories,
       and writes to 1.
       For itself it asks for no request over the network, no secret and no variable;
-      its commands find your files and your network without asking, and of your
-      variables what is said below.
+      its commands have more without asking.
       Network: no request of its own; `docker` speaks to its engine, wherever your
       configuration says that this is; images are pulled from registries; containers
       have the engine's default network; commands name `nc`, `socat`; the clients
@@ -98,8 +97,7 @@ fn a_runners_page() {
       ! takes more rights than yours: exec:sh, exec:send
       ! where the clients that are evaluated run is not known: take it for this
         machine, as you: exec:own
-      ! speaks to a container engine: as good as root on its host, or as who runs a
-        rootless one: exec:create, exec:own
+      ! as good as who runs a container engine, mostly root: exec:create, exec:own
       ! opens containers to the engine's host: exec:create
       ! can send and fetch over the network: exec:send
       ! changes and removes files in directories of yours: dir:state
@@ -108,10 +106,10 @@ fn a_runners_page() {
         exec:own, and from there to the machine (a container, a host) that it makes
         for each part of a run (a shard): who runs that can keep and spend the
         tokens.
-      ! mst shows the plugin itself no prompt, file, answer or token: only your
-        options, names, paths and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory, and no more. What comes back
-        mst holds to the form that it must have; whether it is true nobody can tell.
+      ! mst hands the plugin itself no prompt, answer, token or file of a run: it
+        reads your options, and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory. What comes back mst holds to
+        the form that it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -120,13 +118,12 @@ fn a_runners_page() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time is over, or the call that runs it, whichever is
-      sooner.
+      killed when its own time or the call that runs it is over.
       Only exec:own can be handed over to mst as the worker, which asks the clients,
-      and goes on until that ends or its own time is over: mst writes to its stdin,
-      the values of the eval's tokens (credentials that it names) among it, and has
-      all that it says; the plugin reads nothing of it, stderr included. mst puts no
-      token, secret, prompt or answer into an argument.
+      and then goes on: mst writes to its stdin, the values of the eval's tokens
+      (credentials that it names) among it, and has all that it says; the plugin
+      reads nothing of it, stderr included. mst puts no token, secret, prompt or
+      answer into an argument.
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           {x:type}      the plugin fills it, within its type
@@ -139,9 +136,8 @@ fn a_runners_page() {
           oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: a name of a-z, 0-9 and `-` that it made up for
-                        a machine of this run. It asks for the end of none that it
-                        did not name, whatever the plugin lists
+          {machine}     mst fills it: its own name for a machine of this run, of
+                        a-z, 0-9 and `-`. It has none removed that it did not name
           {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty
           '...'         one argument, quoted as for a POSIX shell
@@ -152,19 +148,17 @@ fn a_runners_page() {
       exec:create (at most 2m)
           docker run --volume=/:/host --security-opt=no-new-privileges --name \
               {machine} [--memory={memory:quantity}] {image:oci-ref} sleep infinity
-          ! speaks to a container engine: who may do that is as good as root on its
-            host, or as who runs it where it is rootless
+          ! speaks to a container engine: as good as who runs that, mostly root
           ! opens the container to the engine's machine: `--volume`
           ! goes by your own configuration of `docker` (logins, helpers, proxies)
-          ! makes a container, and runs there what its image holds
+          ! makes a container and runs in it what its image holds
           ! an image of the plugin's choice: `image`
           ! gets of your environment: `DOCKER_HOST`
       exec:own (at most 1h; the plugin reads nothing of it, and mst all)
           {option(engine)} exec {machine} {command...}
           ! where the clients run is not known: take it for this machine, as you,
             without isolation
-          ! speaks to a container engine: who may do that is as good as root on its
-            host, or as who runs it where it is rootless
+          ! speaks to a container engine: as good as who runs that, mostly root
           ! the user's own command, run as you: your option `engine`, which is
             `docker` where you set none
           ! goes by your own configuration of `docker` (logins, helpers, proxies)
@@ -194,7 +188,7 @@ fn a_runners_page() {
       image: string, required
           ! the plugin reads it, and mst does not hold it to it
           "What the machines are made of."
-      keys: string, path
+      keys: string, a path on this machine
 
     Imports: what it can call; each call is held to what is granted above
       mst:plugin/log@0.1.0: write, progress
@@ -277,8 +271,7 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       This judge has 1 command run in trials' workspaces, as you; sends requests to
       2 destinations; has mst put in 2 secrets, which it never sees; reads 2
       variables of your environment.
-      For itself it asks for no directory; its commands find your files and your
-      network without asking, and of your variables PATH alone.
+      For itself it asks for no directory; its commands have more without asking.
       Network: requests of its own to https://*.acme.com, https://127.0.0.1:8443; no
       command names a program that is known for it. mst keeps no command from the
       network.
@@ -305,7 +298,7 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       the expected answer and the report in files that its variables name; what the
       plugin fills into an argument may be text of the trial too.
       In their lines:
-          {option(x)}  the eval fills it, you or who wrote that, by the option x
+          {option(x)}  the eval fills it (you, or who wrote it), by the option x
 
     Asks for, each by the plugin's name for it
       [not granted] workspace:check (at most 1h; the plugin reads 1 MiB of stdout
@@ -380,7 +373,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     This judge has 1 command run in trials' workspaces, as you; sends requests to 2 destinations; has mst put in 2 secrets, which it never sees; reads 2 variables of your environment.
 
-    For itself it asks for no directory; its commands find your files and your network without asking, and of your variables PATH alone.
+    For itself it asks for no directory; its commands have more without asking.
 
     Network: requests of its own to https:&#47;/\*.acme.com, https:&#47;/127.0.0.1:8443; no command names a program that is known for it. mst keeps no command from the network.
 
@@ -399,7 +392,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
-    - `{option(x)}`: the eval fills it, you or who wrote that, by the option x
+    - `{option(x)}`: the eval fills it \(you, or who wrote it\), by the option x
 
     ### Asks for, each by the plugin's name for it
 
@@ -507,8 +500,7 @@ fn an_environment_that_all_commands_get_is_said_once() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time is over, or the call that runs it, whichever is
-      sooner.
+      killed when its own time or the call that runs it is over.
       Of each of them:
           ! gets of your environment: `A`, `B`
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
@@ -570,7 +562,9 @@ fn the_json_has_all_of_it() {
     ] {
         assert!(json.get(key).is_some_and(|value| !value.is_null()), "`{key}`");
     }
-    for key in ["standing", "calls", "asks", "asks_not", "network", "gravest", "free_options", "world"] {
+    for key in
+        ["standing", "calls", "asks", "asks_not", "network", "gravest", "free_options", "workers", "world"]
+    {
         assert!(json["summary"].get(key).is_some_and(|value| !value.is_null()), "`{key}`");
     }
     assert_eq!(json["requests"][0]["key"], "exec:create");
@@ -639,7 +633,7 @@ fn one_bad_command_among_many_stands_at_the_top() {
     let short = page.summary.gravest.iter().map(|gravest| gravest.line()).collect::<Vec<_>>();
     insta::assert_snapshot!(short.join("\n"), @"
     runs code that it fetches: exec:last
-    speaks to a container engine: as good as root on its host, or as who runs a rootless one: exec:c0, exec:c1, exec:c2, exec:c3, exec:c4, exec:c5 and 53 more
+    as good as who runs a container engine, mostly root: exec:c0, exec:c1, exec:c2, exec:c3, exec:c4, exec:c5 and 53 more
     can send and fetch over the network: exec:last
     ");
 }
@@ -764,8 +758,7 @@ fn the_page_of_the_ssh_example() {
     In short
       This runner has 7 commands run on this machine, as you.
       For itself it asks for no directory, no request over the network, no secret
-      and no variable; its commands find your files and your network without asking,
-      and of your variables what is said below.
+      and no variable; its commands have more without asking.
       Network: no request of its own; `ssh` logs in to the host in your option
       `host`; the clients have the network of the machine that they run on. mst
       keeps no command from the network.
@@ -785,13 +778,12 @@ fn the_page_of_the_ssh_example() {
         exec:exec, and from there to the machine (a container, a host) that it makes
         for each part of a run (a shard): who runs that can keep and spend the
         tokens.
-      ! mst shows the plugin itself no prompt, file, answer or token: only your
-        options, names, paths and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory, and no more. What comes back
-        mst holds to the form that it must have; whether it is true nobody can tell.
-      ! It can lead ports of this machine to others when it likes, though mst asks
-        for none: a program here that takes one for a service of yours speaks with
-        what listens there.
+      ! mst hands the plugin itself no prompt, answer, token or file of a run: it
+        reads your options, and what its commands print, whatever that holds. Of
+        what mst runs there it says in which directory. What comes back mst holds to
+        the form that it must have; whether it is true nobody can tell.
+      ! It can lead ports of this machine to others, though mst asks for none:
+        programs here may take one for a service of yours.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -800,13 +792,12 @@ fn the_page_of_the_ssh_example() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time is over, or the call that runs it, whichever is
-      sooner.
+      killed when its own time or the call that runs it is over.
       Only exec:exec can be handed over to mst as the worker, which asks the
-      clients, and goes on until that ends or its own time is over: mst writes to
-      its stdin, the values of the eval's tokens (credentials that it names) among
-      it, and has all that it says; the plugin reads nothing of it, stderr included.
-      mst puts no token, secret, prompt or answer into an argument.
+      clients, and then goes on: mst writes to its stdin, the values of the eval's
+      tokens (credentials that it names) among it, and has all that it says; the
+      plugin reads nothing of it, stderr included. mst puts no token, secret, prompt
+      or answer into an argument.
       Of each of them:
           ! logs in on another machine, with your keys: `ssh`
           ! gets your SSH agent: may log in wherever your keys do
@@ -838,14 +829,14 @@ fn the_page_of_the_ssh_example() {
                            digits and `_.-+=,@%`, put behind what stands before it.
                            It confines nothing: a link there leads anywhere
           {option(x)}      you fill it (`--runner-option`), by the option x
-          {machine}        mst fills it: a name of a-z, 0-9 and `-` that it made up
-                           for a machine of this run. It asks for the end of none
-                           that it did not name, whatever the plugin lists
+          {machine}        mst fills it: its own name for a machine of this run, of
+                           a-z, 0-9 and `-`. It has none removed that it did not
+                           name
           {run}            mst fills it: the run's name, of the same letters
           {command:shell}  mst fills it, for a shell: what mst runs on the machine
-          {x:host-dir}     mst fills it: its directory with what goes to a machine,
-                           or an empty one for what comes back; what came mst
-                           checks, links too, before it uses it. Stdout goes nowhere
+          {x:host-dir}     mst fills it: what goes to a machine, or an empty
+                           directory for what comes back, which mst checks, links
+                           too, before it uses it. Stdout goes nowhere
           [...]            left out where its slot is empty
           '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
@@ -880,7 +871,6 @@ fn the_page_of_the_ssh_example() {
               exec tar -C $d -xopf -'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files on the other machine: `tar`
-          ! sees a directory that goes to a machine, or comes from it
       exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
         stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - \
@@ -889,7 +879,6 @@ fn the_page_of_the_ssh_example() {
               {option(base)}/{machine}{source:machine-path} -cf - .'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
-          ! sees a directory that goes to a machine, or comes from it
       exec:forward-port (at most 7 days)
           ssh -T -N -oExitOnForwardFailure=yes \
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)} \
@@ -903,10 +892,10 @@ fn the_page_of_the_ssh_example() {
       host: string, matching `^[A-Za-z0-9_:][A-Za-z0-9._:-]*$`, required
           "Where the machines are: a name, an address, or a `Host` of your
           `~/.ssh/config`. It needs a POSIX shell and `tar`."
-      identity: string, path, matching `^[^%"\s]*$`
+      identity: string, a path on this machine, matching `^[^%"\s]*$`
           "A file with a private key. Without it ssh asks your agent, and takes the
           keys that it finds."
-      known_hosts: string, path, matching `^[^%"\s]*$`
+      known_hosts: string, a path on this machine, matching `^[^%"\s]*$`
           "A file with the host's key. A key that is not known is refused, and never
           added."
       port: integer, 1 to 65535

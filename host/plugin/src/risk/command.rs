@@ -106,8 +106,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         remote(&mut out, template, &remotes);
     }
     if !engines.is_empty() {
-        let text = "speaks to a container engine: who may do that is as good as root on its host, or as who runs it \
-             where it is rootless";
+        let text = "speaks to a container engine: as good as who runs that, mostly root";
         out.push(Mark::grave(Gist::Root, text));
         let names = listed(engines.iter().copied());
         out.push(Mark::note(format!("goes by your own configuration of {names} (logins, helpers, proxies)")));
@@ -155,12 +154,10 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
     list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
     if sees {
-        let text = "sees a directory that goes to a machine, or comes from it";
-        out.push(Mark::note(text));
         let tells =
             |literal: Literal<'_>| literal.text.contains(">&2") || literal.text.contains("/dev/stderr");
         if template.elements().iter().flat_map(literals).any(tells) {
-            let text = "writes to stderr, which the plugin reads, where it sees such a directory";
+            let text = "writes to stderr, which the plugin reads, and sees a directory of mst's";
             out.push(Mark::grave(Gist::Tells, text));
         }
     }
@@ -303,30 +300,45 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
         if is_users { users.extend(ways) } else { plugins.extend(ways) }
     }
     let names = |flags: &[String]| listed(flags.iter().map(String::as_str));
-    let words = |count| template.elements().iter().skip(1).take(count).flat_map(literals);
-    let does = |wanted: &[&str]| words(2).any(|word| word.whole && wanted.contains(&word.text));
-    if does(&["create", "run"]) {
-        let opens = match (plugins.as_slice(), users.as_slice()) {
-            ([], []) => "; no flag that is known opens it to the engine's machine",
-            ([], _) => "; no flag that is known opens it to the engine's machine but those of your options",
-            _ => "",
-        };
-        let root = words(usize::MAX).find(|word| ["--user=0", "--user=root", "-u0"].contains(&word.text));
-        let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80)));
-        let root = root.unwrap_or_default();
-        out.push(Mark::note(format!("makes a container, and runs there what its image holds{root}{opens}")));
-    } else if does(&["load", "pull"]) {
-        out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
-    }
     if !plugins.is_empty() {
         let text = format!("opens the container to the engine's machine: {}", names(&plugins));
         out.push(Mark::grave(Gist::OpensContainer, text));
     }
-    if !users.is_empty() {
-        let text =
-            format!("may open the container to the engine's machine, as your options say: {}", names(&users));
-        out.push(Mark::note(text));
+    let users = (!users.is_empty()).then(|| format!("as your options say: {}", names(&users)));
+    let texts = engines_own(template).iter().map(|element| element.parts.first());
+    let free = texts
+        .flatten()
+        .any(|part| matches!(part, Part::Slot(slot) if matches!(slot.kind, SlotType::Text(_))));
+    if does(template, &["load", "pull"]) {
+        out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
     }
+    const OPENS: &str = "opens that to the engine's machine by no flag that is known";
+    match (made(template), users) {
+        (Some(made), None) if !free && plugins.is_empty() => out.push(Mark::note(format!("{made}; {OPENS}"))),
+        (Some(made), Some(users)) if !free && plugins.is_empty() => {
+            out.push(Mark::note(format!("{made}; {OPENS} but {users}")));
+        }
+        (made, users) => {
+            out.extend(made.map(Mark::note));
+            let may = |users| Mark::note(format!("may open the container to the engine's machine, {users}"));
+            out.extend(users.map(may));
+        }
+    }
+}
+
+/// Whether an engine is told to do one of these.
+fn does(template: &Template, wanted: &[&str]) -> bool {
+    let words = template.elements().iter().skip(1).take(2).flat_map(literals);
+    words.into_iter().any(|word| word.whole && wanted.contains(&word.text))
+}
+
+/// What an engine is told to make.
+fn made(template: &Template) -> Option<String> {
+    const ROOT: [&str; 3] = ["--user=0", "--user=root", "-u0"];
+    let root = template.elements().iter().flat_map(literals).find(|word| ROOT.contains(&word.text));
+    let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
+    let text = format!("makes a container and runs in it what its image holds{root}");
+    does(template, &["create", "run"]).then_some(text)
 }
 
 /// What an engine is told to remove or to stop.

@@ -77,9 +77,7 @@ impl Gist {
             Gist::Somewhere => {
                 "where the clients that are evaluated run is not known: take it for this machine, as you"
             }
-            Gist::Root => {
-                "speaks to a container engine: as good as root on its host, or as who runs a rootless one"
-            }
+            Gist::Root => "as good as who runs a container engine, mostly root",
             Gist::OpensContainer => "opens containers to the engine's host",
             Gist::Login => "can log in or act on other machines, as you",
             Gist::Elsewhere => {

@@ -152,11 +152,32 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
     // One that the user's option fills is the user's.
     let options = "[options.properties.network]\ntype='string'\n";
     let argv = "['docker', 'run', '[--network={option(network)}]', 'x']";
-    let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
-    assert!(
-        marks
-            .iter()
-            .any(|mark| mark.gist.is_none() && mark.text.ends_with("as your options say: `--network`"))
+    let said = |argv: &str| {
+        let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
+        assert!(marks.iter().all(|mark| mark.gist != Some(Gist::OpensContainer)), "{argv}");
+        let marks =
+            marks.into_iter().filter(|mark| ["make", "open"].iter().any(|word| mark.text.contains(word)));
+        marks.map(|mark| mark.text).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(
+        [
+            said(argv),
+            said("['docker', 'run', '--user=0', 'x']"),
+            said("['docker', 'run', '{x:text(/.*/)}', '[--network={option(network)}]', 'x']"),
+            said("['docker', 'network', 'connect', '--network={option(network)}']"),
+            said("['docker', 'ps']"),
+        ].join("\n--\n"),
+        @"
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known but as your options say: `--network`
+    --
+    makes a container and runs in it what its image holds, as root (`--user=0`); opens that to the engine's machine by no flag that is known
+    --
+    makes a container and runs in it what its image holds
+    may open the container to the engine's machine, as your options say: `--network`
+    --
+    may open the container to the engine's machine, as your options say: `--network`
+    --
+    "
     );
 }
 
