@@ -208,7 +208,7 @@ fn a_plugins_program_has_its_secret_and_nothing_else_does() {
 
 #[test]
 fn what_a_program_with_a_secret_says_is_told_without_it() {
-    for (create, exec) in [("exit 3", "exec {command:shell}"), (MAKE, "exit 9")] {
+    for (create, exec) in [("exit 3", "exec {command:shell}"), (MAKE, "exit 9; {command:shell}")] {
         let space = need!(with_a_secret(create, exec));
         Eval::new().client("cat").write(&space);
         let output = run_with_the_value(&space).exits(105);
