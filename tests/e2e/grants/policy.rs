@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{asking, mst, space};
-use crate::support::{Eval, Space};
+use crate::support::{Eval, Space, case, wasm};
 
 #[test]
 fn a_policy_says_what_may_be_granted_at_all() {
@@ -240,4 +240,42 @@ fn a_summary_says_what_a_policy_takes_of_what_was_granted() {
     -- stderr
     can't read the policy `mst.policy.toml`: `schema` must be text, and is a number
     ");
+}
+
+#[test]
+fn what_a_manifest_says_makes_no_line_of_a_summary_and_moves_no_terminal() {
+    let space = Space::new();
+    let docker = wasm::first_party("mst.runner.docker.wasm");
+    let mut manifest = wasm::manifest(&docker);
+    manifest["id"] = json!("acme/runner/wicked");
+    let wicked = "x\u{1b}[31mRED`: y\n  granted      exec:nothing-else\nhint: \u{202e}none";
+    manifest["options"]["properties"]["engine"]["enum"] = json!(["docker", wicked]);
+    space.write("wicked.wasm", wasm::with_manifest(&wasm::without_manifest(&docker), &manifest));
+    space.write("mst.policy.toml", "schema = \"mst.policy/v1\"\nprograms = [\"docker\"]\n");
+    let eval = "run eval.yaml --runner acme/runner/wicked --runner-option image=debian:12";
+    Eval::new().cases([case("a")]).write(&space);
+    for words in [
+        "plugin add wicked.wasm --grant all",
+        "plugin revoke acme/runner/wicked exec:pull",
+        "plugin grant acme/runner/wicked exec:pull",
+        "plugin inspect wicked.wasm --policy mst.policy.toml",
+        "plugin list",
+        eval,
+    ] {
+        let mut args: Vec<&str> = words.split(' ').collect();
+        let engine = format!("engine={wicked}");
+        if words == eval {
+            args.extend(["--runner-option", &engine]);
+        }
+        let output = space.mst(args);
+        let text = format!("{output}");
+        let raw = [&output.raw.0, &output.raw.1].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        assert!(raw.iter().all(|text| !text.contains(['\u{1b}', '\u{202e}'])), "{text}");
+        let forged = |line: &str| {
+            line.trim_end() == "  granted      exec:nothing-else"
+                || line.starts_with("hint: ") && line.contains("none")
+        };
+        assert!(!raw.iter().any(|text| text.lines().any(forged)), "{text}");
+        assert!(words == "plugin list" || text.contains("RED"), "it would have been seen: {text}");
+    }
 }

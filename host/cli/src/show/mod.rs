@@ -23,12 +23,14 @@ pub(crate) fn safe(text: &str) -> String {
 
 /// Prints a failure.
 pub(crate) fn failure(failure: &Failure) {
-    let mut text = format!("error: {}\n", failure.message);
+    // What is quoted of others may have lines: none of them begins like one of these.
+    let within = |text: &str| text.replace('\n', "\n    ");
+    let mut text = format!("error: {}\n", within(&failure.message));
     for cause in &failure.causes {
-        text.push_str(&format!("  - {}\n", cause.replace('\n', "\n    ")));
+        text.push_str(&format!("  - {}\n", within(cause)));
     }
     if let Some(hint) = &failure.hint {
-        text.push_str(&format!("hint: {hint}\n"));
+        text.push_str(&format!("hint: {}\n", within(hint)));
     }
     let _ = io::stderr().lock().write_all(safe(&text).as_bytes());
 }

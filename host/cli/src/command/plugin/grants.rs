@@ -18,6 +18,9 @@ use crate::exit::Exit;
 use crate::lockfile::LockFile;
 use crate::{plugins, policies, show};
 
+/// The longest line of a summary, in bytes.
+const LINE: usize = 400;
+
 #[derive(Debug, Args)]
 pub(crate) struct LockArg {
     /// The lock
@@ -325,11 +328,12 @@ fn pinned(lock: &LockFile, id: &PluginId) -> Result<Pinned, Failure> {
     })
 }
 
-/// What the lock says of a plugin now, and what a policy takes of that.
+/// What the lock says of a plugin now, and what a policy takes of that. What a plugin's manifest has in it
+/// makes no line of its own and moves no terminal.
 fn summary(pinned: &Pinned, lock: &LockFile, policy: &Policy) -> String {
-    let mut text = format!("{} {} in {}\n", pinned.id, pinned.version, lock.path().display());
+    let mut lines = vec![format!("{} {} in {}", pinned.id, pinned.version, lock.path().display())];
     if let Some(rule) = policy.refuses_plugin(&pinned.id) {
-        text += &format!("  x refused all the same: {rule}\n");
+        lines.push(format!("  x refused all the same: {rule}"));
     }
     let sources = policy.refused_sources(&pinned.bindings);
     for (key, asked) in &pinned.requests {
@@ -348,16 +352,16 @@ fn summary(pinned: &Pinned, lock: &LockFile, policy: &Policy) -> String {
             }
             _ => None,
         };
-        text += &format!("  {word:<11}  {key}{}\n", bound.unwrap_or_default());
+        lines.push(format!("  {word:<11}  {key}{}", bound.unwrap_or_default()));
         let rule = policy.refuses(&asked.request).or_else(|| sources.get(key).cloned());
         if let Some(rule) = rule.filter(|_| stands) {
-            text += &format!("    x refused all the same: {rule}\n");
+            lines.push(format!("    x refused all the same: {rule}"));
         }
         for (program, rule) in policy.refuses_some(&asked.request).into_iter().filter(|_| stands) {
-            text += &format!("    x refused with `{program}`: {rule}\n");
+            lines.push(format!("    x refused with `{program}`: {rule}"));
         }
     }
-    text
+    lines.iter().map(|line| mst_sandbox::clean(line, LINE, false) + "\n").collect()
 }
 
 /// A plugin, as `list` shows it.
