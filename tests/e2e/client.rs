@@ -11,6 +11,7 @@ fn run_of(eval: &Eval) -> (Space, Run) {
     eval.run(&space).exits(0);
     let run = space.run();
     run.assert_whole();
+    run.assert_passed();
     space.assert_tidy();
     (space, run)
 }

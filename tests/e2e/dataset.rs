@@ -183,6 +183,7 @@ fn fields_are_mapped() {
         "{\"task\": \"T/0\", \"q\": {\"text\": \"Q\", \"b\": 2}, \"a\": 1, \"level\": 3, \"data\": \"D\"}\n",
     );
     space.mst(["run", "eval.yaml"]).exits(0);
+    space.run().assert_passed();
     insta::assert_snapshot!(format!("{:#}", space.run().cases()[0]), @r#"
     {
       "expected": {

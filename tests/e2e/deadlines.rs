@@ -28,6 +28,7 @@ fn one_that_is_said_on_the_command_line_is_what_the_run_is_and_is_kept_by_resume
         json!({"machine": "10m", "provision": "2m", "client": "5s", "scoring": "3m", "export": "50s", "cleanup": "30s"})
     );
     assert_eq!(there.transcript("a/v/0")["outcome"]["limit"], "timeout");
+    there.assert_passed();
 
     let trial = there.dir().join("trials/a/v/0");
     fs::remove_dir_all(&trial).expect("removed");

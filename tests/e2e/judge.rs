@@ -178,6 +178,7 @@ fn what_one_judge_does_to_the_workspace_no_other_sees() {
     let judges = json!([command("one", check, "exit"), command("other", check, "exit")]);
     Eval::new().client("echo kept > kept").judges(judges).run(&space).exits(0);
     space.run().assert_whole();
+    space.run().assert_passed();
 }
 
 #[test]

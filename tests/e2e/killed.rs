@@ -33,6 +33,7 @@ fn assert_cut_off(space: &Space, run: &Run, seed: u64) {
     let grades = crate::support::files_below(&run.dir().join("grades")).len();
     if (trials, grades) == (8, 8) && run.record()["collect"] == "complete" {
         report.exits(0);
+        run.assert_passed();
         return;
     }
     assert_eq!(report.code, 106, "seed {seed}: {report}");

@@ -100,6 +100,7 @@ fn kept_at_its_limit(space: &Space, args: &[&str], env: Value) {
     assert_eq!((counts.most, counts.served, counts.full), (LIMIT, TRIALS, TRIALS / LIMIT));
     assert!(!counts.starved, "it was not kept at its limit while there was work");
     let run = space.run();
+    run.assert_passed();
     let waited: Vec<u64> = (0..TRIALS)
         .filter_map(|at| run.transcript(&format!("case-{at}/v/0"))["spent"]["waited_ms"].as_u64())
         .collect();

@@ -71,6 +71,7 @@ fn messages_become_one_prompt() {
         ]})])
         .judges(json!([{"plugin": "mst/judge/text", "options": {"mode": "contains", "value": "brief"}}]));
     let (_space, run) = run_of(&eval);
+    run.assert_passed();
     insta::assert_snapshot!(run.report_text("a/v/0"), @"
     System:
     Be brief.

@@ -85,6 +85,19 @@ impl Run {
             .clone()
     }
 
+    /// Every judge that the eval has let every trial pass: an exit of 0 does not say so.
+    #[track_caller]
+    pub(crate) fn assert_passed(&self) {
+        let judges = self.record()["eval"]["judges"].as_array().expect("judges").len();
+        let grades = files_below(&self.dir.join("grades"));
+        for path in &grades {
+            let result = &json(path)["result"];
+            assert_eq!(result["verdict"]["finding"], "pass", "{}: {result}", path.display());
+        }
+        assert_eq!(grades.len(), judges * self.trials(), "each trial is graded by each judge: {grades:#?}");
+        assert!(!grades.is_empty(), "there is something to pass");
+    }
+
     /// How many trials are in their place.
     pub(crate) fn trials(&self) -> usize {
         files_below(&self.dir.join("trials")).iter().filter(|path| path.ends_with("transcript.json")).count()
