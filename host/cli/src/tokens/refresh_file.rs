@@ -100,8 +100,9 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    /// A process that another test is about to start may have the lock for a moment after its holder.
     fn hold(path: &Path) -> HeldFile {
-        HeldFile::hold(path, Duration::ZERO, || false).expect("it is free")
+        HeldFile::hold(path, Duration::from_secs(10), || false).expect("it is free")
     }
 
     #[test]

@@ -9,7 +9,6 @@ use mst_coordinator::plan::shard_of;
 use mst_coordinator::{Events, Options, Runner, RunnerError, Session, ShardSpec, Stop};
 use mst_model::CaseId;
 use mst_model::bundle::{Bundle, CaseWork};
-use mst_store::RunDir;
 
 use crate::bench::{Bench, paused};
 
@@ -40,7 +39,7 @@ fn bundles_that_do_not_fit_into_memory_are_whole() {
     let bench = Bench::new(100, 10_000, 8);
     let looks = Arc::new(Looks::default());
     paused(async {
-        let run = Arc::new(RunDir::open_write(bench.dir().path()).expect("opens"));
+        let run = Arc::new(bench.open_write());
         let (stop, events) = (Stop::default(), Events::to(|_| {}));
         let collected = mst_coordinator::collect(
             &run,

@@ -52,7 +52,7 @@ fn leftovers_are_read_by_nobody_and_removed_by_the_next_writer() {
     assert!(!read.has_trial(&key).expect("looks"));
     assert!(listing(&path).len() > before.len(), "a reader removes nothing");
 
-    let run = RunDir::open_write(&path).expect("opens");
+    let run = reopened(&path);
     assert_eq!(listing(&path), before);
     commit(run.path(), &key).expect("commits");
 }

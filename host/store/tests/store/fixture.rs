@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use mst_model::eval::Eval;
 use mst_model::grade::{Finding, Grade, Graded, Verdict};
@@ -9,7 +10,7 @@ use mst_model::outcome::{Exit, Outcome};
 use mst_model::run::{CaseSet, Collect, Identity, RunRecord, RunnerUse};
 use mst_model::transcript::{Captured, ClientInfo, FileEntry, Spent, Transcript};
 use mst_model::{Case, Digest, RunId, TrialKey};
-use mst_store::{Committed, RunDir, RunWriter, TrialStage};
+use mst_store::{Committed, RunDir, RunWriter, StoreError, TrialStage};
 use serde_json::json;
 
 pub(crate) fn run_id() -> RunId {
@@ -70,6 +71,18 @@ pub(crate) fn run(runs: &Path, cases: &[&str]) -> RunWriter {
     let set = writer.finish().expect("finishes");
     run.write_record(&record(set)).expect("writes");
     run
+}
+
+/// A run that nobody writes to, opened again. A process that another test starts holds the lock too, from
+/// its fork to its exec.
+pub(crate) fn reopened(path: &Path) -> RunWriter {
+    for _ in 0..1000 {
+        match RunDir::open_write(path) {
+            Err(StoreError::Locked { .. }) => std::thread::sleep(Duration::from_millis(10)),
+            opened => return opened.expect("opens"),
+        }
+    }
+    panic!("somebody else writes to `{}`", path.display());
 }
 
 fn captured(bytes: &[u8]) -> Captured {

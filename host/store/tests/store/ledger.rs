@@ -111,7 +111,7 @@ fn a_line_cut_off_at_any_byte_is_not_there_and_not_in_the_way() {
         assert_eq!(machines(&path), kept, "{size} bytes");
         assert_eq!(fs::read(file(&path)).expect("reads").len(), size, "a reader mends nothing");
 
-        let run = RunDir::open_write(&path).expect("opens");
+        let run = reopened(&path);
         run.ledger().expect("opens").append(&entry("b", LedgerEvent::Intent)).expect("appends");
         let expected: Vec<&str> = kept.iter().copied().chain(["b intended"]).collect();
         assert_eq!(machines(&path), expected, "{size} bytes");
@@ -129,14 +129,14 @@ fn a_run_that_is_opened_again_goes_on_with_its_ledger() {
     run.ledger().expect("opens").append(&entry("a", LedgerEvent::Intent)).expect("appends");
     run.ledger().expect("is the same").append(&entry("b", LedgerEvent::Intent)).expect("appends");
     drop(run);
-    let run = RunDir::open_write(&path).expect("opens");
+    let run = reopened(&path);
     let ledger = run.ledger().expect("opens");
     ledger.append(&entry("a", LedgerEvent::Destroyed)).expect("appends");
     assert_eq!(machines(&path), ["a destroyed", "b intended"]);
     drop(run);
     assert!(matches!(RunDir::open_write(&path), Err(StoreError::Locked { .. })), "a ledger is a writer");
     drop(ledger);
-    RunDir::open_write(&path).expect("opens");
+    reopened(&path);
 }
 
 #[test]

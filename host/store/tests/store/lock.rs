@@ -82,13 +82,15 @@ fn the_second_writer_learns_who_has_the_lock_and_the_lock_dies_with_its_holder()
     RunDir::open_read(&path).expect("reading needs no lock");
 
     other.kill();
-    let run = RunDir::open_write(&path).expect("the lock is gone with it");
+    // It is gone with its process,
+    let run = reopened(&path);
     match RunDir::open_write(&path) {
         Err(StoreError::Locked { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
         other => panic!("{other:?}"),
     }
     drop(run);
-    RunDir::open_write(&path).expect("the lock is gone with its value");
+    // and with its value.
+    reopened(&path);
 }
 
 #[test]
@@ -100,7 +102,7 @@ fn whatever_a_killed_writer_left_is_whole_or_not_there() {
         other.wait_for(&format!("committed {round}"));
         other.kill();
 
-        let run = RunDir::open_write(&path).expect("opens");
+        let run = reopened(&path);
         assert_eq!(fs::read_dir(path.join("tmp")).expect("lists").count(), 0);
         let mut finished = 0;
         for index in 0..ROOM {
