@@ -17,6 +17,10 @@ use rustix::process::{Pid, test_kill_process};
 /// Long enough never to be met; a test that meets it has failed.
 const LONG: Duration = Duration::from_secs(60);
 
+/// Deadlines that are met, in seconds: a short one, and where the machine was too busy for a child to come as
+/// far as it should before that, one that is longer.
+const MORE_AND_MORE: [u64; 2] = [2, 20];
+
 /// A shell that runs `script` in `dir`.
 fn sh(dir: &Path, script: &str) -> Spec {
     mst_process::adopt_orphans();

@@ -114,10 +114,10 @@ async fn what_can_not_be_cleaned_up_is_said_beside_the_outcome() {
     let script =
         format!("{}; exit 6", daemon("MST_PROCESS=other setsid sh -c 'echo $$ >ready; exec sleep 1000'"));
     let mut spec = sh(dir.path(), &script);
-    spec.cleanup = Duration::from_millis(200);
+    spec.cleanup = Duration::from_secs(1);
     let ended = run(spec).await;
     let left = ended.left.expect("something is left").to_string();
-    assert_eq!(left, "a process that hid from its group holds the output open 200ms after SIGKILL");
+    assert_eq!(left, "a process that hid from its group holds the output open 1s after SIGKILL");
     assert_eq!((ended.exit, ended.timed_out), (mst_process::Exit::Code(6), false));
     let pids = pids(&ended.stdout.bytes);
     assert_eq!(pids.len(), 1, "what was written before is there");

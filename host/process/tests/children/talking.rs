@@ -187,16 +187,20 @@ async fn an_end_by_itself_takes_the_tree_along_though_nobody_waits() {
 
 #[tokio::test]
 async fn the_deadline_needs_nobody_to_wait_either() {
-    let dir = dir();
-    let mut spec = sh(dir.path(), FAMILY);
-    spec.time = Duration::from_secs(2);
-    let mut child = start(spec).await;
-    let mut stdout = child.take_stdout().expect("once");
-    let family = first_line(&mut stdout).await;
-    assert_eq!(all(&mut stdout).await, b"");
-    let ended = child.wait().await.expect("ends");
-    assert_eq!((ended.exit, ended.cause, ended.left), (Exit::Signal(9), Cause::TimeUp, None));
-    assert_gone(&family, 4);
+    for seconds in MORE_AND_MORE {
+        let dir = dir();
+        let mut spec = sh(dir.path(), &FAMILY.replace("read x", "touch told; read x"));
+        spec.time = Duration::from_secs(seconds);
+        let mut child = start(spec).await;
+        let mut stdout = child.take_stdout().expect("once");
+        let said = all(&mut stdout).await;
+        let ended = child.wait().await.expect("ends");
+        assert_eq!((ended.exit, ended.cause, ended.left), (Exit::Signal(9), Cause::TimeUp, None));
+        if dir.path().join("told").exists() {
+            return assert_gone(&pids(&said), 4);
+        }
+    }
+    panic!("it said who it started before its deadline");
 }
 
 #[tokio::test]

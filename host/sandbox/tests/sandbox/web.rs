@@ -343,11 +343,17 @@ async fn size_and_time_are_bounded() {
     let came = world.asks(json!({"url": server.url("/hello"), "method": "POST", "body": 200_000}));
     let came = came.await.expect("a toolchain");
     assert!(!came.told().starts_with("status: 2"), "{}", came.told());
-    world.time = Duration::from_millis(500);
-    let came = world.asks(json!({"url": server.url("/silent")})).await.expect("a toolchain");
-    assert!(matches!(came.told, Err(CallError::Limit { limit: LimitKind::Time, .. })), "{:?}", came.told);
-    let begun = came.calls.iter().any(|call| call.call == "http.request" && call.phase == Phase::Begun);
-    assert!(begun, "{:?}", came.calls);
+    // The longer time is for a machine that was too busy to come to the request within the shorter.
+    for (millis, last) in [(500, false), (10_000, true)] {
+        world.time = Duration::from_millis(millis);
+        let came = world.asks(json!({"url": server.url("/silent")})).await.expect("a toolchain");
+        assert!(matches!(came.told, Err(CallError::Limit { limit: LimitKind::Time, .. })), "{:?}", came.told);
+        let begun = came.calls.iter().any(|call| call.call == "http.request" && call.phase == Phase::Begun);
+        if begun {
+            break;
+        }
+        assert!(!last, "{:?}", came.calls);
+    }
 }
 
 #[tokio::test]
