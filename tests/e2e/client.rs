@@ -3,17 +3,23 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Run, Running, Space, case, gone, sh, sha256, wait_until};
+use crate::support::{Eval, Run, Running, Space, before_its_deadline, case, gone, sh, sha256, wait_until};
 
 /// The run of an eval whose trials all pass.
 fn run_of(eval: &Eval) -> (Space, Run) {
     let space = Space::new();
     eval.run(&space).exits(0);
+    let run = passed(&space);
+    (space, run)
+}
+
+/// The only run of a place, all of whose trials pass.
+fn passed(space: &Space) -> Run {
     let run = space.run();
     run.assert_whole();
     run.assert_passed();
     space.assert_tidy();
-    (space, run)
+    run
 }
 
 /// A judge that passes everything.
@@ -140,13 +146,19 @@ fn at_its_deadline_all_that_it_started_is_gone_before_it_is_judged() {
         setsid sh -c 'echo $$ >> pids; sleep 600 & echo $! >> pids; wait' &
         sh -c 'trap \"\" TERM HUP INT; echo $$ >> pids; while :; do sleep 600; done' &
         while test $(wc -l < pids) -lt 6; do sleep 0.01; done
-        touch ready
+        touch ready $READY
         wait";
     let eval = Eval::new()
         .client(client)
-        .check("test -e ready && test $(wc -l < pids) -eq 6 && for pid in $(cat pids); do if kill -0 $pid; then exit 1; fi; done")
-        .set("deadlines", json!({"client": "5s"}));
-    let (_space, run) = run_of(&eval);
+        .check("test -e ready && test $(wc -l < pids) -eq 6 && for pid in $(cat pids); do if kill -0 $pid; then exit 1; fi; done");
+    let (space, output) = before_its_deadline([3, 50], |seconds| {
+        let space = Space::new();
+        let eval = eval.clone().set("client.env", json!({"READY": space.text("ready")}));
+        let output = eval.set("deadlines", json!({"client": format!("{seconds}s")})).run(&space);
+        space.path("ready").exists().then_some((space, output))
+    });
+    output.exits(0);
+    let run = passed(&space);
     let transcript = run.transcript("a/v/0");
     // Graded on what it left, cut short or not.
     assert_eq!(transcript["outcome"]["status"], "completed");
@@ -361,9 +373,16 @@ fn a_large_prompt_to_a_client_that_does_not_read_it_is_no_fault() {
 
 #[test]
 fn a_case_may_have_a_deadline_of_its_own() {
-    let eval = lenient(Eval::new().client("echo $$ > pid; echo begun; exec sleep 600"))
-        .cases([json!({"id": "a", "prompt": "p", "deadline_ms": 5000})]);
-    let (_space, run) = run_of(&eval);
+    let eval = lenient(Eval::new().client("echo $$ > pid; touch $BEGUN; exec sleep 600"));
+    let (space, output) = before_its_deadline([3, 50], |seconds| {
+        let space = Space::new();
+        let eval = eval.clone().set("client.env", json!({"BEGUN": space.text("begun")}));
+        let output =
+            eval.cases([json!({"id": "a", "prompt": "p", "deadline_ms": 1000 * seconds})]).run(&space);
+        space.path("begun").exists().then_some((space, output))
+    });
+    output.exits(0);
+    let run = passed(&space);
     assert_eq!(run.transcript("a/v/0")["outcome"]["limit"], "timeout");
     let pid = std::fs::read_to_string(run.dir().join("trials/a/v/0/files/pid")).expect("reads");
     assert!(gone(&pid), "{pid}");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, gone};
+use crate::support::{Eval, Output, Space, before_its_deadline, gone};
 
 /// With these `--deadline`s.
 fn run(space: &Space, deadlines: &[&str]) -> Output {
@@ -14,42 +14,57 @@ fn run(space: &Space, deadlines: &[&str]) -> Output {
 
 #[test]
 fn one_that_is_said_on_the_command_line_is_what_the_run_is_and_is_kept_by_resume() {
-    let space = Space::new();
-    let eval = Eval::new()
-        .client("echo $$ > pid; echo begun; exec sleep 600")
-        .check("test -s pid")
-        .set("deadlines", json!({"client": "20m", "export": "50s"}));
-    eval.write(&space);
-    run(&space, &["client=5s"]).exits(0);
-    let there = space.run();
-    let record = there.record();
-    assert_eq!(
-        record["eval"]["deadlines"],
-        json!({"machine": "10m", "provision": "2m", "client": "5s", "scoring": "3m", "export": "50s", "cleanup": "30s"})
-    );
-    assert_eq!(there.transcript("a/v/0")["outcome"]["limit"], "timeout");
-    there.assert_passed();
+    before_its_deadline([3, 50], |seconds| {
+        let space = Space::new();
+        let (deadline, begun) = (format!("{seconds}s"), space.text("begun"));
+        let eval = Eval::new()
+            .client("echo $$ > pid; touch $BEGUN; exec sleep 600")
+            .check("test -s pid")
+            .set("client.env", json!({"BEGUN": begun}))
+            .set("deadlines", json!({"client": "20m", "export": "50s"}));
+        eval.write(&space);
+        // Whether the client began, which is so short of time.
+        let begun = || fs::remove_file(&begun).ok();
+        let first = run(&space, &[&format!("client={deadline}")]);
+        begun()?;
+        first.exits(0);
+        let there = space.run();
+        let record = there.record();
+        assert_eq!(
+            record["eval"]["deadlines"],
+            json!({"machine": "10m", "provision": "2m", "client": deadline, "scoring": "3m", "export": "50s", "cleanup": "30s"})
+        );
+        assert_eq!(there.transcript("a/v/0")["outcome"]["limit"], "timeout");
+        there.assert_passed();
 
-    let trial = there.dir().join("trials/a/v/0");
-    fs::remove_dir_all(&trial).expect("removed");
-    let resume = |more: &[&str]| space.mst([&["run", "--resume", &there.name()], more].concat());
-    resume(&[]).exits(0);
-    assert_eq!(there.transcript("a/v/0")["outcome"]["limit"], "timeout");
-    assert!(gone(&fs::read_to_string(trial.join("files/pid")).expect("reads")));
-    resume(&["--deadline", "client=5s"]).exits(0);
-    // The file's own number is none that this run went by.
-    eval.clone().set("deadlines.client", json!("7s")).write(&space);
-    resume(&[]).exits(0);
+        let trial = there.dir().join("trials/a/v/0");
+        fs::remove_dir_all(&trial).expect("removed");
+        let resume = |more: &[&str]| space.mst([&["run", "--resume", &there.name()], more].concat());
+        let second = resume(&[]);
+        begun()?;
+        second.exits(0);
+        assert_eq!(there.transcript("a/v/0")["outcome"]["limit"], "timeout");
+        assert!(gone(&fs::read_to_string(trial.join("files/pid")).expect("reads")));
+        resume(&["--deadline", &format!("client={deadline}")]).exits(0);
+        // The file's own number is none that this run went by.
+        eval.clone().set("deadlines.client", json!("7s")).write(&space);
+        resume(&[]).exits(0);
 
-    eval.set("deadlines.scoring", json!("1h")).set("trials", json!(2)).write(&space);
-    insta::assert_snapshot!(resume(&["--deadline", "client=6s"]).exits(105).said(), @"
-    error: the run `[RUN]` asked something else
-      - the eval changed in `trials`
-      - the deadline of `client` changed: 5s then, 6s now
-      - the deadline of `scoring` changed: 3m then, 1h now
-    hint: start a new run, or bring back what changed
-    ");
-    assert_eq!(there.record()["identity"], record["identity"]);
+        eval.set("deadlines.scoring", json!("1h")).set("trials", json!(2)).write(&space);
+        let said = resume(&["--deadline", "client=6s"]).exits(105).said();
+        let said = said.replace(&format!("changed: {deadline} then"), "changed: [DEADLINE] then");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said, @"
+            error: the run `[RUN]` asked something else
+              - the eval changed in `trials`
+              - the deadline of `client` changed: [DEADLINE] then, 6s now
+              - the deadline of `scoring` changed: 3m then, 1h now
+            hint: start a new run, or bring back what changed
+            ");
+        }
+        assert_eq!(there.record()["identity"], record["identity"]);
+        Some(())
+    });
 }
 
 #[test]
@@ -121,11 +136,16 @@ fn what_is_not_kept_in_time_is_the_instruments_error() {
 
 #[test]
 fn a_judge_that_takes_too_long_is_an_instruments_error() {
-    let space = Space::new();
-    let check = format!("echo $$ > {}; exec sleep 600", space.text("pid"));
-    Eval::new().check(&check).write(&space);
-    let output = run(&space, &["scoring=3s"]).exits(106);
-    insta::assert_snapshot!(output.stdout, @"
+    let (space, output, seconds) = before_its_deadline([3, 50], |seconds| {
+        let space = Space::new();
+        let check = format!("echo $$ > {}; exec sleep 600", space.text("pid"));
+        Eval::new().check(&check).write(&space);
+        let output = run(&space, &[&format!("scoring={seconds}s")]);
+        space.path("pid").exists().then_some((space, output, seconds))
+    });
+    let output = output.exits(106);
+    let stdout = output.stdout.replace(&format!("its limit is {seconds}.0 s"), "its limit is [DEADLINE]");
+    insta::assert_snapshot!(stdout, @"
 
     [RUN]
     1 case, 1 trial, complete
@@ -134,7 +154,7 @@ fn a_judge_that_takes_too_long_is_an_instruments_error() {
      v        check       0       0                  1        0          –
 
     instrument errors:
-         1 × check: `mst/judge/command` met a limit in `judge`: the call took [TIME], its limit is 3.0 s
+         1 × check: `mst/judge/command` met a limit in `judge`: the call took [TIME], its limit is [DEADLINE]
              first at a v #0
     ");
     assert!(gone(&space.read("pid")));

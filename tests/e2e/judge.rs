@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Run, Space, case, sh};
+use crate::support::{Eval, Run, Space, before_its_deadline, case, sh};
 
 fn text(id: &str, options: Value) -> Value {
     json!({"id": id, "plugin": "mst/judge/text", "options": options})
@@ -124,16 +124,18 @@ fn a_command_decides_by_how_it_ends_or_by_what_it_prints() {
 
 #[test]
 fn a_check_past_its_deadline_is_an_instruments_error_and_gone() {
-    let space = Space::new();
-    let eval = Eval::new()
-        .check(
-            "echo $$ >> $PIDS; sleep 600 & echo $! >> $PIDS; wait"
-                .replace("$PIDS", &space.text("pids"))
-                .as_str(),
-        )
-        .set("deadlines", json!({"scoring": "3s"}));
-    let output = eval.run(&space).exits(106);
-    insta::assert_snapshot!(output.stdout, @"
+    let (space, output, seconds) = before_its_deadline([3, 50], |seconds| {
+        let space = Space::new();
+        let check = "echo $$ >> $SPACE/pids; sleep 600 & echo $! >> $SPACE/pids; touch $SPACE/told; wait";
+        let output = Eval::new()
+            .check(&check.replace("$SPACE", &space.text("")))
+            .set("deadlines", json!({"scoring": format!("{seconds}s")}))
+            .run(&space);
+        space.path("told").exists().then_some((space, output, seconds))
+    });
+    let output = output.exits(106);
+    let stdout = output.stdout.replace(&format!("its limit is {seconds}.0 s"), "its limit is [DEADLINE]");
+    insta::assert_snapshot!(stdout, @"
 
     [RUN]
     1 case, 1 trial, complete
@@ -142,7 +144,7 @@ fn a_check_past_its_deadline_is_an_instruments_error_and_gone() {
      v        check       0       0                  1        0          –
 
     instrument errors:
-         1 × check: `mst/judge/command` met a limit in `judge`: the call took [TIME], its limit is 3.0 s
+         1 × check: `mst/judge/command` met a limit in `judge`: the call took [TIME], its limit is [DEADLINE]
              first at a v #0
     ");
     let pids = space.read("pids");

@@ -3,10 +3,13 @@
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Eval, Running, Space, case, example, guest, holds, need, processes_with, wait_until};
+use crate::support::{
+    Eval, Running, Space, case, example, guest, holds, need, processes_with, wait_at_most, wait_until,
+};
 
 /// A part of a process's memory.
 #[derive(Debug, Clone)]
@@ -81,7 +84,7 @@ fn what_passes_over_the_channel_is_never_in_the_guests_memory() {
     let (framed, sent, answered) =
         ("framed-both-ways-7c1e", "sent-with-the-bundle-90af", "answered-there-3d42");
     let client = format!(
-        "cat >/dev/null; echo {answered}; : > \"$GATE/there-$MST_CASE_ID\"; while ! test -e $GATE/go; do sleep 0.02; done"
+        "cat >/dev/null; echo {answered}; : > \"$GATE/there-$MST_CASE_ID\"; while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done"
     );
     Eval::new()
         .client(&client)
@@ -121,7 +124,8 @@ fn peak(space: &Space, command: Command) -> u64 {
     let mut running = Running::start(space, command);
     let root = space.text("");
     let mut peak = 0;
-    wait_until("the end", || {
+    // A gigabyte goes there and back.
+    wait_at_most(Duration::from_secs(600), "the end", || {
         let workers = processes_with(|argv| {
             argv.get(1).is_some_and(|arg| arg == "collect") && argv.iter().any(|arg| arg.contains(&root))
         });

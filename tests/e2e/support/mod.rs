@@ -18,7 +18,10 @@ pub(crate) use login::{Asked, Login, Proxy};
 pub(crate) use needs::{human_eval, missing, python};
 pub(crate) use output::Output;
 pub(crate) use run::{Run, files_below, holds, sha256};
-pub(crate) use running::{Running, gone, processes_that_hold, processes_with, wait_until};
+pub(crate) use running::{
+    Running, Sampling, before_its_deadline, gone, processes_that_hold, processes_with, wait_at_most,
+    wait_until,
+};
 pub(crate) use space::{Space, repository};
 
 /// Leaves the test where what it needs is not there.

@@ -98,6 +98,15 @@ impl Run {
         assert!(!grades.is_empty(), "there is something to pass");
     }
 
+    /// The transcripts that are in their place.
+    pub(crate) fn all_trials(&self) -> Vec<Value> {
+        files_below(&self.dir.join("trials"))
+            .iter()
+            .filter(|path| is_transcript(path))
+            .map(|path| json(path))
+            .collect()
+    }
+
     /// How many trials are in their place.
     pub(crate) fn trials(&self) -> usize {
         files_below(&self.dir.join("trials")).iter().filter(|path| path.ends_with("transcript.json")).count()

@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,12 +17,25 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for something that others do.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, done: impl FnMut() -> bool) {
+    wait_at_most(PATIENCE, what, done);
+}
+
+/// Waits for something that is long in itself.
+#[track_caller]
+pub(crate) fn wait_at_most(limit: Duration, what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < PATIENCE, "{what} did not happen within {PATIENCE:?}");
+        assert!(began.elapsed() < limit, "{what} did not happen within {limit:?}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Has something done that meets a deadline, of so many seconds, once it came as far as it should: it says
+/// whether it did. The first deadline is short; a longer one is for a machine that does ten other things.
+#[track_caller]
+pub(crate) fn before_its_deadline<T>(seconds: [u64; 2], each: impl FnMut(u64) -> Option<T>) -> T {
+    seconds.into_iter().find_map(each).expect("it came as far as it should before its deadline")
 }
 
 /// Whether a process is there no more; a zombie does nothing and is as good as gone.
@@ -74,6 +89,46 @@ pub(crate) fn processes_that_hold(
     found
 }
 
+/// Looks again and again, in a thread of its own, until it is asked what it found. Dropped, it ends.
+pub(crate) struct Sampling {
+    over: Arc<AtomicBool>,
+    looked: Arc<AtomicU32>,
+    thread: Option<JoinHandle<Vec<String>>>,
+}
+
+impl Sampling {
+    pub(crate) fn start(look: fn() -> Vec<String>) -> Sampling {
+        let (over, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (ends, counts) = (over.clone(), looked.clone());
+        let thread = thread::spawn(move || {
+            let mut found = Vec::new();
+            while !ends.load(Ordering::Relaxed) {
+                found.extend(look());
+                counts.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(20));
+            }
+            found
+        });
+        Sampling { over, looked, thread: Some(thread) }
+    }
+
+    /// How often it has looked.
+    pub(crate) fn looked(&self) -> u32 {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn found(mut self) -> Vec<String> {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.take().expect("asked once").join().expect("looks")
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A process that was started. Dropped, it is killed.
 pub(crate) struct Running {
     child: Child,
@@ -94,6 +149,22 @@ impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("a process");
         kill_process(pid, signal).expect("it is there");
+    }
+
+    /// Interrupts it, and when it has said so much, again and again until it has ended. Who looks for what it
+    /// says of the second may come with the third when everything has ended by itself.
+    #[track_caller]
+    pub(crate) fn interrupt_until_it_ends(&mut self, word: &str) {
+        self.signal(Signal::INT);
+        wait_until(word, || self.stderr().contains(word) || self.ended());
+        wait_until("its end", || {
+            let ended = self.ended();
+            if !ended {
+                self.signal(Signal::INT);
+                thread::sleep(Duration::from_millis(300));
+            }
+            ended
+        });
     }
 
     pub(crate) fn pid(&self) -> u32 {
