@@ -3,7 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Eval, Running, Space, case, human_eval, missing, need, python, repository, wait_until};
+use crate::support::{
+    Eval, Run, Running, Space, case, human_eval, missing, need, python, repository, wait_until,
+};
+use crate::tokens::engine;
 
 /// The image that workers run in: Debian with python3, made without a registry by `.ci/docker`.
 pub(crate) fn image() -> Option<String> {
@@ -85,11 +88,29 @@ fn a_container_that_is_removed_half_way_is_made_good_by_resume() {
     let image = need!(image());
     let space = Space::new();
     need!(humaneval(&space));
+    // No container does more than some of its trials before it may.
+    let eval = space.read("eval.yaml");
+    let waits = "echo >> /tmp/asked; while test $(wc -l < /tmp/asked) -gt 10 && ! test -e /gate/go; do sleep 0.02; done";
+    let silent = "argv: [\"true\"]";
+    assert_eq!(eval.matches(silent).count(), 1, "{eval}");
+    space.write("eval.yaml", eval.replace(silent, &format!("argv: [sh, -c, \"{waits}\"]")));
+    fs::create_dir(space.path("gate")).expect("made");
+    space.script("bin/docker", &engine(&space));
+    let command = |args: &[&str]| {
+        let mut command = command(&space, args)?;
+        let path = format!("{}:{}:/usr/local/bin:/usr/bin:/bin", space.text("bin"), python()?.display());
+        command.env("PATH", path);
+        Some(command)
+    };
     let option = format!("image={image}");
     let args =
         ["run", "eval.yaml", "--runner", "mst/runner/docker", "--runner-option", &option, "--shards", "4"];
-    let running = Running::start(&space, need!(command(&space, &args)));
-    wait_until("some trials", || running.stderr().contains("collect 80/"));
+    let running = Running::start(&space, need!(command(&args)));
+    let of_shard_2 = || {
+        let all = space.runs().first().map(Run::all_trials).unwrap_or_default();
+        all.iter().filter(|trial| trial["shard"] == 2).count()
+    };
+    wait_until("trials of shard 2", || of_shard_2() > 0);
     let run = space.run();
     let one =
         containers(&run.name()).into_iter().find(|name| name.contains("-2-")).expect("shard 2's container");
@@ -101,13 +122,22 @@ fn a_container_that_is_removed_half_way_is_made_good_by_resume() {
             .status
             .success()
     );
+    space.write("gate/go", "");
     let output = running.end().exits(106);
     assert!(output.stderr.contains("shard 2 broke: "), "{output}");
     run.assert_whole();
-    let kept = run.trials();
-    assert!((80..328).contains(&kept), "{kept} trials");
+    // Of the others nothing is lost.
+    let endings: Vec<_> = run.record()["shards"]
+        .as_array()
+        .expect("shards")
+        .iter()
+        .map(|it| it["ending"]["how"].clone())
+        .collect();
+    assert!([0, 1, 3].iter().all(|at| endings[*at] == "complete"), "{endings:?}");
+    let (kept, of_shard_2) = (run.trials(), of_shard_2());
+    assert!(kept < 328 && of_shard_2 > 0 && of_shard_2 < kept, "{kept} trials, {of_shard_2} of shard 2");
     assert_eq!(containers(&run.name()), [""; 0]);
-    let output = space.finish(need!(command(&space, &["run", "--resume", &run.name()]))).exits(0);
+    let output = space.finish(need!(command(&["run", "--resume", &run.name()]))).exits(0);
     assert!(output.stdout.contains("328 trials, complete"), "{output}");
     assert!(
         output.stdout.contains(" canonical  tests     164       0                  0        0 "),
@@ -159,10 +189,7 @@ fn after_a_third_interrupt_containers_are_removed_though_mst_is_gone() {
             names.map(|name| Command::new("docker").args(["top", &name]).output().expect("docker starts"));
         top.any(|output| String::from_utf8_lossy(&output.stdout).contains("sleep 600"))
     });
-    for word in ["stopping: ", "ending what runs; once more to end at once", ""] {
-        running.signal(rustix::process::Signal::INT);
-        wait_until(word, || running.stderr().contains(word) || running.ended());
-    }
+    running.interrupt_until_it_ends("stopping: ");
     let output = running.end().exits(130);
     assert!(output.said().contains("its machines are removed meanwhile"), "{output}");
     let run = space.run();

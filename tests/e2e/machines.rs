@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Running, Space, case, example, need, wait_until, wasm};
+use crate::faults;
+use crate::support::{Eval, Output, Running, Space, case, example, holds, need, wait_until, wasm};
 
 /// A place with a directory for machines.
 fn space() -> Space {
@@ -49,7 +50,7 @@ fn eval(cases: usize) -> Eval {
 
 /// A client that says that it began and waits for the file `gate/go`.
 const WAITS: &str = "cat; echo $$ > $GATE/new-$MST_CASE_ID; mv $GATE/new-$MST_CASE_ID $GATE/pid-$MST_CASE_ID; \
-     while ! test -e $GATE/go; do sleep 0.02; done";
+     while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done";
 
 fn gated(space: &Space, cases: usize) {
     fs::create_dir(space.path("gate")).expect("made");
@@ -179,9 +180,13 @@ fn a_machine_that_is_lost_loses_its_own_trials_and_resume_brings_them() {
     wait_until("a trial on each machine", || begun(&space) == 2);
     // The machine goes, and with it the worker: as when a container is removed.
     let lost = machines(&space).into_iter().find(|name| name.contains("-0-")).expect("shard 0's machine");
-    let worker = space.finish(space.any_command("pkill", ["-9", "-f", &format!("{lost}/bin/mst collect")]));
-    worker.exits(0);
-    fs::remove_dir_all(space.path("machines").join(&lost)).expect("removed");
+    let is_of_lost =
+        |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|argv| holds(&argv, &lost));
+    let workers: Vec<i32> = faults::dir::workers(&space).into_iter().filter(is_of_lost).collect();
+    let [worker] = workers[..] else { panic!("one worker on `{lost}`: {workers:?}") };
+    kill_process(Pid::from_raw(worker).expect("a process"), Signal::KILL).expect("it is there");
+    // mst may be removing it already.
+    let _ = fs::remove_dir_all(space.path("machines").join(&lost));
     space.write("gate/go", "");
     let output = running.end().exits(106);
     assert!(output.stderr.contains("shard 0 broke: "), "{output}");
@@ -290,12 +295,10 @@ fn after_a_third_interrupt_machines_are_removed_by_a_process_of_its_own_session(
     gated(&space, 4);
     let mut running = Running::start(&space, command(&space, &space.path("runner.wasm"), &["--shards", "2"]));
     wait_until("a trial on each machine", || begun(&space) == 2);
-    for word in ["stopping: ", "ending what runs; once more to end at once", ""] {
-        running.signal(Signal::INT);
-        wait_until(word, || running.stderr().contains(word) || running.ended());
-    }
+    running.interrupt_until_it_ends("stopping: ");
     let output = running.end().exits(130);
     let said = output.said();
+    assert!(said.contains("ending what runs; once more to end at once\n"), "{said}");
     let last = said.lines().last().expect("a line");
     assert_eq!(
         last,
@@ -352,10 +355,7 @@ fn a_third_interrupt_removes_the_machines_of_an_eval_that_was_moved() {
     let mut running =
         Running::start(&space, space.command(["run", "after/eval.yaml", "--resume", &run.name()]));
     wait_until("a trial", || begun(&space) == 1);
-    for word in ["stopping: ", "ending what runs", ""] {
-        running.signal(Signal::INT);
-        wait_until(word, || running.stderr().contains(word) || running.ended());
-    }
+    running.interrupt_until_it_ends("stopping: ");
     let output = running.end().exits(130);
     assert!(output.stderr.contains("its machines are removed meanwhile"), "{output}");
     // It ends with its last line, whether or not it removed any.
@@ -372,10 +372,7 @@ fn a_third_interrupt_removes_no_machine_that_is_kept() {
     gated(&space, 2);
     let mut running = Running::start(&space, command(&space, runner, &["--keep", "always"]));
     wait_until("a trial", || begun(&space) == 1);
-    for word in ["stopping: ", "ending what runs", ""] {
-        running.signal(Signal::INT);
-        wait_until(word, || running.stderr().contains(word) || running.ended());
-    }
+    running.interrupt_until_it_ends("stopping: ");
     let output = running.end().exits(130);
     assert!(output.stderr.contains("`mst machines list runs/"), "{output}");
     assert_eq!(machines(&space).len(), 1);

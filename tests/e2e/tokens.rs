@@ -4,9 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -14,7 +11,8 @@ use serde_json::{Value, json};
 use crate::docker::{containers, image};
 use crate::faults;
 use crate::support::{
-    Eval, Running, Space, case, example, files_below, gone, holds, need, processes_that_hold, wait_until,
+    Eval, Running, Sampling, Space, case, example, files_below, gone, holds, need, processes_that_hold,
+    wait_until,
 };
 
 /// As no other texts have them, so that finding one means something.
@@ -100,7 +98,7 @@ pub(crate) fn token_dirs(run: &str) -> Vec<PathBuf> {
 const TELLS: &str = "cat $MST_TOKENS/from-env $MST_TOKENS/from-file; cat $MST_TOKENS/from-program >&2; \
      ls $MST_TOKENS | tr '\\n' ' '; stat -c %a $MST_TOKENS $MST_TOKENS/from-env | tr '\\n' ' '; \
      cat $MST_TOKENS/* > all; cat $MST_TOKENS/from-env > \"$(cat $MST_TOKENS/from-env)\"; \
-     touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
+     touch $GATE/$MST_CASE_ID; while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done";
 
 /// What on machines holds a canary that should not, and whether tokens lie there.
 type Seen = (Vec<String>, bool);
@@ -128,19 +126,7 @@ fn no_canary_is_found(there: &Where) {
         command.env("PATH", format!("{}:{}", space.text("bin"), std::env::var("PATH").expect("a PATH")));
     }
     let running = Running::start(&space, command);
-    let (over, looked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-    let sampling = {
-        let (over, looked) = (over.clone(), looked.clone());
-        std::thread::spawn(move || {
-            let mut found = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                found.extend(found_in_processes());
-                looked.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            found
-        })
-    };
+    let sampling = Sampling::start(found_in_processes);
     let begun = || fs::read_dir(space.path("gate")).expect("lists").count();
     wait_until("two trials", || begun() >= 2);
     let none = [""; 0].map(PathBuf::from);
@@ -155,12 +141,11 @@ fn no_canary_is_found(there: &Where) {
     };
     assert_eq!(found, [""; 0], "on machines");
     assert!(lie_there, "they lie somewhere");
-    let since = looked.load(Ordering::Relaxed);
-    wait_until("looks at processes", || looked.load(Ordering::Relaxed) > since + 5);
+    let since = sampling.looked();
+    wait_until("looks at processes", || sampling.looked() > since + 5);
     space.write("gate/go", "");
     let output = running.end();
-    over.store(true, Ordering::Relaxed);
-    let found = sampling.join().expect("samples");
+    let found = sampling.found();
     assert!(found.is_empty(), "{found:#?}");
     assert_eq!((held(&output.raw.0), held(&output.raw.1)), (None, None), "{output}");
     assert_eq!(found_below(&space), none, "at the end");
@@ -209,7 +194,7 @@ fn no_canary_is_found_in_containers() {
 }
 
 /// A `docker` whose containers see the directory `gate`.
-fn engine(space: &Space) -> String {
+pub(crate) fn engine(space: &Space) -> String {
     let gate = space.text("gate");
     format!(
         "#!/bin/sh\nPATH=${{PATH#*:}}\ncase $1 in run) shift; exec docker run --volume {gate}:/gate \"$@\" ;; esac\n\
@@ -262,7 +247,8 @@ fn look_into_containers(space: &Space) -> Seen {
     (found, tokens > 0)
 }
 
-const WAITS: &str = "echo $$ > $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done";
+const WAITS: &str =
+    "echo $$ > $GATE/$MST_CASE_ID; while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done";
 
 /// Ends something while trials run, in a way that it can't see, or that it can.
 fn all_are_gone_after(signal: Signal, more: &[&str], whom: fn(&Space, u32) -> Vec<i32>) {
