@@ -174,7 +174,7 @@ fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
     let client = "case $MST_CASE_ID in \
         small-*) touch $POOL/$MST_CASE_ID-$MST_VARIANT ;; \
         *) held=$POOL/${MST_CASE_ID%-*}; mkdir $held || echo two at a time; \
-            while test $(ls $POOL | grep -c small) -lt 8; do sleep 0.02; done; rmdir $held ;; esac; cat";
+            while test -d $POOL && test $(ls $POOL | grep -c small) -lt 8; do sleep 0.02; done; rmdir $held ;; esac; cat";
     let one = |id: &str, more: (&str, Value)| json!({"id": id, "prompt": id, "expected": id, more.0: more.1});
     let cases = [
         one("big-0", ("tags", json!(["gpu"]))),

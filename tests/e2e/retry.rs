@@ -115,7 +115,7 @@ fn a_retry_whose_worker_dies_half_way_is_done_by_the_next_and_counted_once() {
     let first = transcripts.each_ref().map(|path| fs::read(path).expect("reads"));
     let retry = ["run", "--resume", &run.name(), "--retry-unfinished"];
 
-    let agent = "#!/bin/sh\ncat\ntouch $GATE/$MST_CASE_ID\ntest $MST_CASE_ID = a || while ! test -e $GATE/go; do sleep 0.02; done\n";
+    let agent = "#!/bin/sh\ncat\ntouch $GATE/$MST_CASE_ID\ntest $MST_CASE_ID = a || while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done\n";
     space.script("agent", agent);
     let running = Running::start(&space, space.command(retry));
     wait_until("the second trial, after the first is kept", || {

@@ -39,7 +39,7 @@ fn it_is_in_no_file_no_output_and_no_arguments() {
     fs::create_dir(space.path("gate")).expect("made");
     // Said by its length, that it was there.
     Eval::new()
-        .client("echo ${#TOKEN}; env > /dev/null; touch $GATE/$MST_CASE_ID; while ! test -e $GATE/go; do sleep 0.02; done; exit 3")
+        .client("echo ${#TOKEN}; env > /dev/null; touch $GATE/$MST_CASE_ID; while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done; exit 3")
         .set("client.pass_env", json!(["TOKEN"]))
         .set("client.env", json!({"GATE": space.text("gate")}))
         .cases(["a", "b"].map(case))
@@ -181,7 +181,7 @@ fn a_plugins_program_has_its_secret_and_nothing_else_does() {
     let space = need!(with_a_secret(MAKE, "exec {command:shell}"));
     fs::create_dir(space.path("gate")).expect("made");
     Eval::new()
-        .client("env > environment; touch $GATE/begun; while ! test -e $GATE/go; do sleep 0.02; done; cat")
+        .client("env > environment; touch $GATE/begun; while test -d $GATE && ! test -e $GATE/go; do sleep 0.02; done; cat")
         .set("client.env", json!({"GATE": space.text("gate")}))
         .write(&space);
     let mut command = space.command(RUN);

@@ -5,13 +5,12 @@ mod rotation;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    Asked, Eval, Login, Output, Proxy, Running, Space, case, example, files_below, holds, need,
+    Asked, Eval, Login, Output, Proxy, Running, Sampling, Space, case, example, files_below, holds, need,
     processes_that_hold, wait_until,
 };
 
@@ -98,9 +97,10 @@ fn what_gets_a_token_stays_with_the_coordinator_while_it_is_renewed_and_replaced
         }))
     });
     // On a busy machine one may end before there is the next: it is waited for.
-    let client = "next() { until cp $MST_TOKENS/gateway $1 2>/dev/null; do sleep 0.05; done; }; \
+    let client = "next() { until cp $MST_TOKENS/gateway $1 2>/dev/null; do again; done; }; \
+        again() { test -d $GATE || exit; sleep 0.05; }; \
         next first; cat first; touch $GATE/$MST_CASE_ID; \
-        next second; while cmp -s first second; do sleep 0.05; next second; done; cat second";
+        next second; while cmp -s first second; do again; next second; done; cat second";
     let (space, eval) = space(&login, client);
     eval.cases(["a", "b", "c", "d"].map(case)).write(&space);
     login.write_certificate(&space.path("authority.pem"));
@@ -109,23 +109,11 @@ fn what_gets_a_token_stays_with_the_coordinator_while_it_is_renewed_and_replaced
     command.args(["--runner-option", "base=machines", "--shards", "2"]);
     command.env("SSL_CERT_FILE", space.path("authority.pem"));
     let running = Running::start(&space, command_with(&mut command));
-    let over = Arc::new(AtomicBool::new(false));
-    let sampling = {
-        let over = over.clone();
-        std::thread::spawn(move || {
-            let mut found = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                found.extend(found_in_processes());
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            found
-        })
-    };
+    let sampling = Sampling::start(found_in_processes);
     wait_until("a trial", || fs::read_dir(space.path("gate")).expect("lists").count() > 0);
     assert_eq!(found_below(&space, &[SECRET, REFRESH]), [""; 0].map(PathBuf::from), "while it runs");
     let output = running.end();
-    over.store(true, Ordering::Relaxed);
-    let found = sampling.join().expect("samples");
+    let found = sampling.found();
     assert!(found.is_empty(), "{found:#?}");
     assert_eq!((held(&output.raw.0, &ALL), held(&output.raw.1, &ALL)), (None, None), "{output}");
     assert_eq!(found_below(&space, &ALL), [""; 0].map(PathBuf::from), "at the end");
@@ -182,8 +170,15 @@ fn a_refresh_token_that_can_not_be_put_back_is_kept_for_the_run_and_said() {
 
 /// What is wrong where no run comes of it.
 fn said(login: &Login, change: impl FnOnce(Eval) -> Eval) -> String {
+    said_with(SECRET, login, change)
+}
+
+fn said_with(secret: &str, login: &Login, change: impl FnOnce(Eval) -> Eval) -> String {
     let (space, eval) = space(login, "cat");
-    let output = run(&space, &change(eval)).exits(105);
+    change(eval).write(&space);
+    let mut command = space.command(["run", "eval.yaml"]);
+    command.env("CLIENT_SECRET", secret);
+    let output = space.finish(command).exits(105);
     assert!(!space.path("runs").exists(), "{output}");
     assert_eq!((held(&output.raw.0, &ALL), held(&output.raw.1, &ALL)), (None, None), "{output}");
     assert_eq!(found_below(&space, &ALL), [""; 0].map(PathBuf::from));
@@ -283,8 +278,9 @@ fn a_refresh_token_goes_nowhere_else() {
 #[test]
 fn what_a_refresh_takes_and_is_not_there_is_told() {
     let login = Login::plain(gives);
+    // A program that is asked has the variable too, while other tests look for theirs.
     let grant = |name: &str, value: Value| {
-        said(&login, |eval| eval.set(&format!("tokens.gateway.oauth2.{name}"), value))
+        said_with("another-secret", &login, |eval| eval.set(&format!("tokens.gateway.oauth2.{name}"), value))
     };
     let lines = [
         grant("refresh_token", json!({"file": "nowhere"})),
