@@ -124,7 +124,9 @@ impl Ground for Docker {
     }
 
     fn is_busy(&self, space: &Space) -> bool {
-        let names: Vec<String> = space.runs().iter().map(|run| format!("mst-{}-", run.name())).collect();
+        // Clients in containers are processes of this machine, too.
+        let mut names: Vec<String> = space.runs().iter().map(|run| format!("mst-{}-", run.name())).collect();
+        names.push(format!(": {};", space.dir().display()));
         let ours = |argv: &[String]| argv.iter().any(|arg| names.iter().any(|name| arg.contains(name)));
         !processes_with(ours).is_empty()
     }

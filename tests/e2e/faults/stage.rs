@@ -138,8 +138,13 @@ type Stored = BTreeMap<String, String>;
 pub(super) fn play(seed: u64, space: &Space, ground: &dyn Ground, play: &Play) {
     let mut chance = Chance(seed);
     space.write("asked", "");
+    // Its command line names the place: one that outlives its worker is waited for, too.
+    let client = format!(
+        ": {}; cat; echo $MST_CASE_ID/$MST_VARIANT/$MST_TRIAL >> \"$ASKED\"; sleep 0.01",
+        space.dir().display()
+    );
     let eval = Eval::new()
-        .client("cat; echo $MST_CASE_ID/$MST_VARIANT/$MST_TRIAL >> \"$ASKED\"; sleep 0.01")
+        .client(&client)
         .set("client.env", json!({ "ASKED": play.asked }))
         .set("trials", json!(play.trials))
         .cases((0..play.cases).map(|n| case(&format!("case-{n}"))));
