@@ -1,4 +1,4 @@
-//! Stopping a run: Ctrl-C and SIGTERM, once and twice.
+//! Stopping a run: Ctrl-C and SIGTERM, once, twice and three times.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{Eval, Running, Space, case, files_below, gone, wait_until};
+use crate::support::{Eval, Run, Running, Space, case, files_below, gone, wait_until};
 
 /// Five cases, one at a time, each of which says that it began and waits for the file `go`.
 fn start(client: &str, concurrency: &str) -> (Space, Running) {
@@ -195,8 +195,7 @@ fn a_second_interrupt_ends_a_judge_and_keeps_what_was_graded() {
 }
 
 #[test]
-fn what_a_third_interrupt_kills_is_no_trial_and_no_grade() {
-    // A check whose end by a signal would be a failure, and is nobody's.
+fn a_third_interrupt_while_it_grades_leaves_what_was_graded() {
     let (space, mut running) = start_grading();
     for word in ["ending what runs", ""] {
         running.signal(Signal::INT);
@@ -214,25 +213,18 @@ fn what_a_third_interrupt_kills_is_no_trial_and_no_grade() {
     space.assert_tidy();
 }
 
-#[test]
-fn a_reader_that_does_not_read_holds_up_no_interrupt() {
+/// All trials are done though nobody reads what is said of them, and then it can be ended.
+fn unread(args: &[&str], stdout: Stdio, stderr: Stdio) {
     let space = Space::new();
-    // Far more events than a pipe takes.
-    Eval::new().cases((0..1500).map(|n| case(&n.to_string()))).write(&space);
-    let mut command = space.command(["run", "eval.yaml", "--json"]);
-    let mut mst = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    // Far more is said of them than a pipe takes.
+    Eval::new().cases((0..1500).map(|n| case(&format!("{n}-{}", "x".repeat(64))))).write(&space);
+    let mut command = space.command(args.iter().copied());
+    let mut mst = command.stdout(stdout).stderr(stderr).spawn().expect("it starts");
     let trials = || {
-        space
-            .runs()
-            .first()
-            .map_or(0, |run| fs::read_dir(run.dir().join("trials")).map_or(0, Iterator::count))
+        let trials = |run: &Run| fs::read_dir(run.dir().join("trials")).map_or(0, Iterator::count);
+        space.runs().first().map_or(0, trials)
     };
-    let mut before = 0;
-    wait_until("the pipe is full", || {
-        std::thread::sleep(Duration::from_millis(500));
-        let now = trials();
-        std::mem::replace(&mut before, now) == now && now > 0
-    });
+    wait_until("all trials", || trials() == 1500);
     let pid = Pid::from_child(&mst);
     let mut ended = None;
     // Two that come at once are one: three are enough, and more than three do no harm.
@@ -243,4 +235,14 @@ fn a_reader_that_does_not_read_holds_up_no_interrupt() {
         ended.is_some()
     });
     assert_eq!(ended.and_then(|status| status.code()), Some(130));
+}
+
+#[test]
+fn a_reader_of_events_that_does_not_read_holds_up_no_trial_and_no_interrupt() {
+    unread(&["run", "eval.yaml", "--json"], Stdio::piped(), Stdio::null());
+}
+
+#[test]
+fn a_reader_of_lines_that_does_not_read_holds_up_no_trial_and_no_interrupt() {
+    unread(&["run", "eval.yaml"], Stdio::null(), Stdio::piped());
 }

@@ -42,8 +42,9 @@ fn what_is_killed_under_load_loses_what_was_under_way_and_leaves_no_token() {
         space.write("sources/token", CANARY);
         let mut chance = Chance(!seed);
         let dirs = Dirs { shards: 2 + chance.below(2), concurrency: 1 + chance.below(3) };
-        // As many of each machine as its worker does at a time, and four at least.
-        let on_their_way = usize::try_from(dirs.shards * dirs.concurrency.max(4)).expect("few");
+        // Of each machine as many as its worker does at a time, and as many more that have ended, or four.
+        let of_one = dirs.concurrency + dirs.concurrency.max(4);
+        let on_their_way = usize::try_from(dirs.shards * of_one).expect("few");
         let load = Load { eval: loaded, at_a_time: LIMIT, on_their_way, ended, look };
         let stage = Play {
             cases: 6 + chance.below(6),

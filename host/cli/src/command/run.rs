@@ -361,7 +361,10 @@ fn finish(run: &RunDir, stop: &Stop, progress: &Progress, json: bool) -> Result<
     let summary = Summary::of(run).map_err(|error| kept(Failure::from_error(&error)))?;
     if json {
         let value = serde_json::to_value(&summary).map_err(|error| kept(Failure::from_error(&error)))?;
-        progress.summary(value).map_err(|error| kept(Failure::because("can't write to stdout", &error)))?;
+        let said = progress.summary(value);
+        // Whoever reads goes by it that nothing comes after.
+        progress.mute();
+        said.map_err(|error| kept(Failure::because("can't write to stdout", &error)))?;
     } else {
         show::result(&show::summary(&summary)).map_err(kept)?;
     }

@@ -36,12 +36,15 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(how: How) -> Result<Progress, Failure> {
+        Progress::to(Shown::new(how, Box::new(io::stderr())))
+    }
+
+    fn to(mut shown: Shown) -> Result<Progress, Failure> {
         let (words, said) = mpsc::channel::<Word>();
         let waiting = Arc::<AtomicUsize>::default();
         let left = waiting.clone();
         // A thread of its own: a reader who does not read holds up it and nothing else.
         let show = move || {
-            let mut shown = Shown::new(how);
             for word in said {
                 word(&mut shown);
                 left.fetch_sub(1, Ordering::Relaxed);
@@ -190,10 +193,12 @@ impl LogSink for Progress {
 mod tests {
     use super::*;
     use mst_sandbox::Level;
+    use std::io::Read as _;
 
     #[test]
     fn a_flood_of_lines_waits_for_nobody_and_is_told() {
-        let progress = Progress::new(How::Lines).expect("it starts");
+        let (mut read, written) = io::pipe().expect("a pipe");
+        let progress = Progress::to(Shown::new(How::Lines, Box::new(written))).expect("it starts");
         let (go, wait) = mpsc::channel::<()>();
         progress.say(move |_| {
             let _ = wait.recv();
@@ -207,6 +212,9 @@ mod tests {
         assert_eq!(progress.left_out.load(Ordering::Relaxed), 6);
         drop(go);
         progress.end();
-        assert_eq!(progress.left_out.load(Ordering::Relaxed), 0, "told");
+        drop(progress);
+        let mut told = String::new();
+        read.read_to_string(&mut told).expect("reads");
+        assert_eq!(told, "6 lines of plugins left out here: nobody read so many\n");
     }
 }

@@ -1,6 +1,6 @@
 //! How a run looks while it goes: a bar on a terminal, plain lines elsewhere, JSON for programs.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -27,6 +27,8 @@ pub(crate) enum How {
 /// What is shown of a run. One thread has it, so that what is said of it comes in its order.
 pub(super) struct Shown {
     how: How,
+    /// Where people read.
+    lines: Box<dyn Write + Send>,
     bar: ProgressBar,
     done: u64,
     total: u64,
@@ -34,25 +36,30 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn new(how: How) -> Shown {
+    pub(super) fn new(how: How, lines: Box<dyn Write + Send>) -> Shown {
         let bar = match how {
             How::Bar => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
             How::Lines | How::Json => ProgressBar::hidden(),
         };
-        Shown { how, bar, done: 0, total: 0, broken: 0 }
+        Shown { how, lines, bar, done: 0, total: 0, broken: 0 }
     }
 
     /// One line for a person.
-    pub(super) fn note(&self, text: &str) {
+    pub(super) fn note(&mut self, text: &str) {
+        let lines = &mut self.lines;
+        // A reader who is gone is no reason to lose a trial.
+        let mut line = || {
+            let _ = writeln!(lines, "{}", super::safe(text));
+        };
         match self.how {
-            How::Bar => self.bar.suspend(|| super::aside(text)),
-            How::Lines => super::aside(text),
+            How::Bar => self.bar.suspend(line),
+            How::Lines => line(),
             How::Json => {}
         }
     }
 
     /// The same, also for a program: of what no other event tells.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn tell(&mut self, text: &str) {
         self.event(&json!({"event": "note", "text": text}));
         self.note(text);
     }
@@ -71,7 +78,7 @@ impl Shown {
     }
 
     /// The run has a name and a directory.
-    pub(super) fn run_started(&self, run: &str, path: &str) {
+    pub(super) fn run_started(&mut self, run: &str, path: &str) {
         self.event(&json!({"event": "run-started", "run": run, "path": path}));
         self.note(&format!("run {run} in {path}"));
     }
@@ -86,7 +93,7 @@ impl Shown {
     }
 
     /// The dataset is at its end.
-    pub(super) fn cases_resolved(&self, count: u64) {
+    pub(super) fn cases_resolved(&mut self, count: u64) {
         self.event(&json!({"event": "cases-resolved", "cases": count}));
         self.note(&super::counted(count, "case"));
     }
@@ -198,7 +205,7 @@ impl Shown {
                 }
                 // A tenth at a time: grades come faster than anybody reads.
                 None if done == total || done.is_multiple_of(total.div_ceil(10).max(1)) => {
-                    super::aside(&format!("grade {done}/{total}"));
+                    self.note(&format!("grade {done}/{total}"));
                 }
                 None => {}
             }
@@ -219,7 +226,7 @@ impl Shown {
     }
 
     /// What a plugin logs.
-    pub(super) fn line(&self, line: LogLine) {
+    pub(super) fn line(&mut self, line: LogLine) {
         let LogLine { plugin, level, message } = line;
         let word = match level {
             Level::Debug => "debug",
