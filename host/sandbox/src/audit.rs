@@ -30,7 +30,7 @@ const MAX_KEPT: usize = 512;
 pub(crate) const MAX_ARGS: usize = 1024;
 
 /// How many calls that leave the host one call into a guest may make.
-const MAX_LEFT: u32 = 10_000;
+pub const MAX_LEFT: u32 = 10_000;
 
 /// Where the record of a plugin's calls goes.
 pub trait AuditSink: Send + Sync {

@@ -40,7 +40,7 @@ mod trust;
 mod variables;
 mod workspace;
 
-pub use audit::{AuditSink, Unrecorded};
+pub use audit::{AuditSink, MAX_LEFT, Unrecorded};
 pub use broker::Denial;
 pub use cache::{Cache, CacheEvent};
 pub use dataset::{Cursor, DatasetPlugin, OpenError};

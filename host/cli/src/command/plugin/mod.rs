@@ -250,7 +250,7 @@ fn check(folder: &Path, built: &[Built]) -> Result<Exit, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use mst_sandbox::Limits;
+    use mst_sandbox::{Limits, MAX_LEFT};
 
     use super::*;
     use crate::machines::{CALL, COPY, CREATE, DESTROY, SHARD};
@@ -267,7 +267,8 @@ mod tests {
         let of = |id: &str| calls(&plugins::first_party(id).expect("there").expect("whole"));
         let call = CALL.as_secs();
         assert_eq!((limits.call_time, CREATE), (CALL, COPY));
-        let most = format!("{} MiB of memory and 10,000 calls to mst each", limits.memory_bytes >> 20);
+        let left = format!("{},{:03}", MAX_LEFT / 1000, MAX_LEFT % 1000);
+        let most = format!("{} MiB of memory and {left} calls to mst each", limits.memory_bytes >> 20);
         assert_eq!(of("mst/dataset/jsonl"), format!("{call}s each; {most}"));
         let (create, destroy) = (CREATE.as_secs() / 60, DESTROY.as_secs() / 60);
         assert_eq!(
