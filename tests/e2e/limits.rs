@@ -200,9 +200,8 @@ fn a_pool_is_shared_by_the_cases_that_use_it_and_by_no_others() {
     space.mst([&args[..], &["--shards", "3", "--concurrency", "3"]].concat()).exits(0);
     let run = space.run();
     assert_eq!(run.trials(), 14);
-    // The second of a pool waited for the first, and says so.
-    let waited =
-        |trial: &str| run.transcript(trial)["spent"]["waited_ms"].as_u64().expect("a number of milliseconds");
+    // The second of a pool waited for the first, and says so. Less than a millisecond is not said.
+    let waited = |trial: &str| run.transcript(trial)["spent"]["waited_ms"].as_u64().unwrap_or(0);
     let longest = ["v", "w"].map(|variant| waited(&format!("huge-0/{variant}/0"))).into_iter().max();
     assert!(longest > Some(0), "{longest:?}");
 }
