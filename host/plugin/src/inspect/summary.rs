@@ -222,6 +222,9 @@ fn scores(page: &Page, commands: usize) -> String {
         (uses("trial.outcome"), "how the client ended"),
         (uses("trial.read"), "the client's report and files"),
         (uses("trial.report") && !uses("trial.read"), "the client's report"),
+        (uses("trial.entries") && !uses("trial.read"), "the names of its files"),
+        (uses("trial.variant-id"), "which variant it is of"),
+        (uses("trial.trial-index"), "which of a case's trials it is"),
     ];
     let read: Vec<&str> = all.into_iter().filter(|(used, _)| *used).map(|(_, what)| what).collect();
     match (read.as_slice(), commands) {

@@ -283,7 +283,8 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       ! reaches addresses of this machine or its network:
         http:https://127.0.0.1:8443
       ! It reads of each trial that it grades: the prompt, the expected answer, how
-        the client ended, the client's report and files; and decides its score.
+        the client ended, the client's report and files, which variant it is of,
+        which of a case's trials it is; and decides its score.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -382,7 +383,7 @@ fn for_a_pull_request_it_is_markdown() {
     - ⚠ may send what it sees to: http:https:&#47;/\*.acme.com, http:https:&#47;/127.0.0.1:8443
     - ⚠ among these every host below a name: http:https:&#47;/\*.acme.com
     - ⚠ reaches addresses of this machine or its network: http:https:&#47;/127.0.0.1:8443
-    - ⚠ It reads of each trial that it grades: the prompt, the expected answer, how the client ended, the client's report and files; and decides its score.
+    - ⚠ It reads of each trial that it grades: the prompt, the expected answer, how the client ended, the client's report and files, which variant it is of, which of a case's trials it is; and decides its score.
 
     Marks \(\!\) know programs and flags by their names, and not all of them: a command without a mark is not a safe one. Read its line.
 
@@ -465,7 +466,8 @@ fn a_judge_that_asks_for_nothing() {
       variable.
       Network: none.
       ! It reads of each trial that it grades: the prompt, the expected answer, how
-        the client ended, the client's report and files; and decides its score.
+        the client ended, the client's report and files, which variant it is of,
+        which of a case's trials it is; and decides its score.
 
     Options
       none
@@ -726,8 +728,16 @@ fn what_a_judge_reads_of_a_trial_is_what_it_calls() {
     );
     assert_eq!(
         of(&["eval-case", "entries"]),
-        "It reads of each trial that it grades: the prompt, the expected answer; and decides its score."
+        "It reads of each trial that it grades: the prompt, the expected answer, the names of its files; and decides its score."
     );
+    for (function, what) in [
+        ("entries", "the names of its files"),
+        ("variant-id", "which variant it is of"),
+        ("trial-index", "which of a case's trials it is"),
+    ] {
+        let all = format!("It reads of each trial that it grades: {what}; and decides its score.");
+        assert_eq!(of(&[function]), all);
+    }
     assert_eq!(of(&[]), "It reads nothing of the trials that it grades, and decides their scores.");
     page.requests = judges_page().requests;
     assert_eq!(
@@ -760,8 +770,8 @@ fn the_page_of_the_ssh_example() {
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
       Network: no request of its own; `ssh` logs in to the host in your option
-      `host`; the clients have the network of the machine that they run on. mst
-      keeps no command from the network.
+      `host`; `ssh` logs in; the clients have the network of the machine that they
+      run on. mst keeps no command from the network.
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use super::engine::Verbs;
 use super::named::{Literal, Named, literals};
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
     loads_code, sounds_secret, way_out,
 };
-use super::{Gist, Mark, default_of, whereabouts};
+use super::{Gist, Mark, default_of, guard, whereabouts};
 use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{CommandTemplate, Stdin};
@@ -110,8 +111,9 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         out.push(Mark::grave(Gist::Root, text));
         let names = listed(engines.iter().copied());
         out.push(Mark::note(format!("goes by your own configuration of {names} (logins, helpers, proxies)")));
-        ways_out(&mut out, template);
-        removals(&mut out, template);
+        let verbs = Verbs::of(template.elements(), named.first_at(ENGINES).unwrap_or_default());
+        ways_out(&mut out, template, &verbs);
+        removals(&mut out, template, &verbs);
     }
     let sees = slots().any(|slot| slot.kind == SlotType::HostDir);
     list(&mut out, named.on(NETWORK), |names| {
@@ -164,7 +166,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     environment(&mut out, command);
     options(&mut out, manifest, command);
     if named.shell_at().is_some() || !remotes.is_empty() {
-        spliced(&mut out, manifest, template);
+        spliced(&mut out, manifest, template, &named);
     }
     out.sort_by_key(|mark| mark.gist.is_none());
     out
@@ -286,7 +288,7 @@ fn engines_own(template: &Template) -> &[Element] {
 }
 
 /// What opens a container, by the plugin's text or by an option of the user's.
-fn ways_out(out: &mut Vec<Mark>, template: &Template) {
+fn ways_out(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
     let (mut plugins, mut users) = (Vec::new(), Vec::new());
     for element in engines_own(template) {
         let is_users = element.slots().next().is_some()
@@ -309,11 +311,11 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
     let free = texts
         .flatten()
         .any(|part| matches!(part, Part::Slot(slot) if matches!(slot.kind, SlotType::Text(_))));
-    if does(template, &["load", "pull"]) {
+    if verbs.may_be(&["load", "pull"]) {
         out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
     }
     const OPENS: &str = "opens that to the engine's machine by no flag that is known";
-    match (made(template), users) {
+    match (made(template, verbs), users) {
         (Some(made), None) if !free && plugins.is_empty() => out.push(Mark::note(format!("{made}; {OPENS}"))),
         (Some(made), Some(users)) if !free && plugins.is_empty() => {
             out.push(Mark::note(format!("{made}; {OPENS} but {users}")));
@@ -326,27 +328,20 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template) {
     }
 }
 
-/// Whether an engine is told to do one of these.
-fn does(template: &Template, wanted: &[&str]) -> bool {
-    let words = template.elements().iter().skip(1).take(2).flat_map(literals);
-    words.into_iter().any(|word| word.whole && wanted.contains(&word.text))
-}
-
 /// What an engine is told to make.
-fn made(template: &Template) -> Option<String> {
+fn made(template: &Template, verbs: &Verbs<'_>) -> Option<String> {
     const ROOT: [&str; 3] = ["--user=0", "--user=root", "-u0"];
     let root = template.elements().iter().flat_map(literals).find(|word| ROOT.contains(&word.text));
     let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
     let text = format!("makes a container and runs in it what its image holds{root}");
-    does(template, &["create", "run"]).then_some(text)
+    verbs.may_be(&["create", "run"]).then_some(text)
 }
 
 /// What an engine is told to remove or to stop.
-fn removals(out: &mut Vec<Mark>, template: &Template) {
-    const REMOVE: [&str; 8] = ["kill", "prune", "remove", "rm", "rmi", "stop", "system", "volume"];
-    let words = template.elements().iter().skip(1).take(2).flat_map(literals);
-    let removes: Vec<&str> =
-        words.filter(|word| word.whole && REMOVE.contains(&word.text)).map(|word| word.text).collect();
+fn removals(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
+    const REMOVE: [&str; 11] =
+        ["delete", "down", "kill", "prune", "remove", "rm", "rmi", "rmp", "stop", "stopp", "terminate"];
+    let removes = verbs.among(&REMOVE);
     if removes.is_empty() {
         return;
     }
@@ -426,19 +421,43 @@ fn options(out: &mut Vec<Mark>, manifest: &Manifest, command: &CommandTemplate) 
     }
 }
 
-/// The user's options in the text that a shell runs, where no quotes hold them together.
-fn spliced(out: &mut Vec<Mark>, manifest: &Manifest, template: &Template) {
-    let in_text =
+/// What a shell reads as text: behind a `-c`, and behind the host that a login is told.
+fn shells_text<'a>(template: &'a Template, named: &Named) -> Vec<&'a Element> {
+    let elements = template.elements();
+    let has_space =
         |element: &&Element| literals(element).any(|literal| literal.text.contains(char::is_whitespace));
+    let is = |element: &Element, wanted: &dyn Fn(&str) -> bool| {
+        literals(element).any(|literal| literal.whole && wanted(literal.text))
+    };
+    let script = named.shell_at().and_then(|shell| {
+        let is_c = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+        let at = elements.iter().skip(shell + 1).position(|element| is(element, &is_c))?;
+        elements.get(shell + at + 2)
+    });
+    let remote = named.first_at(REMOTES).map(|login| {
+        let behind = elements.get(login + 1..).unwrap_or_default();
+        let host = match behind.iter().position(|element| is(element, &|text| text == "--")) {
+            Some(dashes) => dashes + 1,
+            None => behind
+                .iter()
+                .position(|element| !literals(element).any(|literal| literal.text.starts_with('-')))
+                .unwrap_or_default(),
+        };
+        behind.get(host + 1..).unwrap_or_default()
+    });
+    let mut out: Vec<&Element> = elements.iter().filter(has_space).collect();
+    out.extend(script);
+    out.extend(remote.unwrap_or_default());
+    out
+}
+
+/// The user's options in the text that a shell runs, where no quotes hold them together.
+fn spliced(out: &mut Vec<Mark>, manifest: &Manifest, template: &Template, named: &Named) {
     let (mut guarded, mut open): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for slot in template.elements().iter().filter(in_text).flat_map(Element::slots) {
+    for slot in shells_text(template, named).into_iter().flat_map(Element::slots) {
         let SlotType::Option(name) = &slot.kind else { continue };
-        let schema = manifest.option(name);
-        let has = |key: &str| schema.is_some_and(|schema| schema.get(key).is_some());
-        let number = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str);
-        let number = matches!(number, Some("boolean" | "integer" | "number"));
-        let list =
-            if has("pattern") || has("enum") || has("const") || number { &mut guarded } else { &mut open };
+        let is_bounded = manifest.option(name).is_some_and(guard::is_bounded);
+        let list = if is_bounded { &mut guarded } else { &mut open };
         if !list.contains(&name.as_str()) {
             list.push(name);
         }

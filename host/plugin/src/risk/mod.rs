@@ -6,6 +6,8 @@
 
 mod archive;
 mod command;
+mod engine;
+mod guard;
 mod named;
 mod network;
 mod programs;

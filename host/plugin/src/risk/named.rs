@@ -137,10 +137,14 @@ impl Named {
         once(self.there.iter().map(String::as_str), list)
     }
 
+    /// The element of the first that is on a list.
+    pub(super) fn first_at(&self, list: &[&str]) -> Option<usize> {
+        self.programs.iter().find(|(name, _)| list.contains(&name.as_str())).map(|(_, at)| *at)
+    }
+
     /// The element of the first shell.
     pub(super) fn shell_at(&self) -> Option<usize> {
-        let shell = self.programs.iter().find(|(name, _)| SHELLS.contains(&name.as_str()));
-        shell.map(|(_, at)| *at)
+        self.first_at(SHELLS)
     }
 }
 
@@ -175,7 +179,7 @@ pub(super) struct Literal<'a> {
     /// Whether it is all of it.
     pub(super) whole: bool,
     /// Whether the element begins with it.
-    begins: bool,
+    pub(super) begins: bool,
     /// What stands behind it in the element.
     behind: &'a [Part],
 }

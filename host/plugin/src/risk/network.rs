@@ -1,29 +1,35 @@
 //! Which of a plugin's commands are known to reach the network, in a few words for all of them.
 
+use super::engine::{Flag, Value, Verbs, flags};
 use super::named::{Named, literals};
-use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES};
+use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES, RUNS_IN_CONTAINERS};
+use super::whereabouts::login_host;
 use crate::legible::{code, listed};
 use crate::manifest::Manifest;
 use crate::request::CommandTemplate;
-use crate::template::{Element, Part, SlotType};
+use crate::template::{Part, SlotType};
 
 /// What of its commands is known to reach the network, each way once. None of it is complete: any program
 /// may.
 pub(crate) fn reached(manifest: &Manifest) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut programs: Vec<String> = Vec::new();
-    for command in manifest.exec.iter().chain(&manifest.workspace) {
+    let commands = || manifest.exec.iter().chain(&manifest.workspace);
+    let may_connect = commands().any(|command| connects(command, &Named::of(command)));
+    for command in commands() {
         let named = Named::of(command);
         let engines = named.on(ENGINES);
         if !engines.is_empty() {
             out.extend(engine(
                 command,
+                &named,
                 &engines.iter().map(|name| code(name, 80)).collect::<Vec<_>>().join(" or "),
+                may_connect,
             ));
         }
         let remotes = named.on(REMOTES);
         if !remotes.is_empty() {
-            let to = host(&command.template).unwrap_or_default();
+            let to = host(command).unwrap_or_default();
             out.push(format!("{} logs in{to}", listed(remotes)));
         }
         for list in [NETWORK, FETCHERS, CLUSTERS] {
@@ -45,74 +51,83 @@ pub(crate) fn reached(manifest: &Manifest) -> Vec<String> {
 }
 
 /// What an engine fetches, and which network its containers have.
-fn engine(command: &CommandTemplate, names: &str) -> Vec<String> {
+fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bool) -> Vec<String> {
     let elements = command.template.elements();
-    let words: Vec<&str> = elements.iter().skip(1).filter_map(whole).collect();
-    let does = |wanted: &[&str]| words.iter().take(2).any(|word| wanted.contains(word));
-    let makes = does(&["create", "run"]);
+    let at = named.first_at(ENGINES).unwrap_or_default();
+    let verbs = Verbs::of(elements, at);
+    let makes = verbs.is_open || verbs.may_be(&["create", "run"]);
+    // Only of a program that is certainly an engine is it known what the words are to it.
+    let programs = command.programs();
+    let is_known = !programs.is_empty() && programs.iter().all(|name| RUNS_IN_CONTAINERS.contains(name));
+    let is_known = is_known && verbs.is_one_of(&["container", "create", "run"]);
+    let flags = verbs.behind.filter(|_| is_known).and_then(|behind| flags(command, behind));
+    let never = |flag: &Flag<'_>| {
+        flag.is_fixed && flag.name == "--pull" && matches!(flag.value, Value::Fixed("never"))
+    };
+    let others = |flag: &Flag<'_>| flag.name == "--pull" && !never(flag);
+    let pulls_never =
+        flags.as_ref().is_some_and(|flags| flags.iter().any(never) && !flags.iter().any(others));
     let mut out =
         vec![format!("{names} speaks to its engine, wherever your configuration says that this is")];
-    if does(&["build", "pull", "push"]) || (makes && !words.contains(&"--pull=never")) {
+    if verbs.may_be(&["build", "pull", "push"]) || (makes && !pulls_never) {
         out.push("images are pulled from registries".to_owned());
     }
     if makes {
-        out.push(match networks(elements).as_slice() {
-            [] => "containers have the engine's default network".to_owned(),
-            [Network::Fixed(network)] if *network == "none" => "containers have no network".to_owned(),
-            [Network::Fixed(network)] => format!("containers have the network {}", code(network, 80)),
-            [Network::Option(option)] => format!(
-                "containers have the network that your option {} names, or else the engine's default one",
-                code(option, 64)
-            ),
-            all if all.iter().any(|network| matches!(network, Network::Other)) => {
-                "containers have the network that the plugin names".to_owned()
-            }
-            _ => "containers have the networks that their command names".to_owned(),
-        });
+        out.push(network(flags.as_deref(), may_connect));
     }
     out
 }
 
-enum Network<'a> {
-    Fixed(&'a str),
-    Option(&'a str),
-    Other,
-}
-
-/// What the arguments say of the network of what an engine makes.
-fn networks(elements: &[Element]) -> Vec<Network<'_>> {
-    const FLAGS: [&str; 2] = ["--network", "--net"];
-    let mut out = Vec::new();
-    for (at, element) in elements.iter().enumerate() {
-        let Some(Part::Literal(text)) = element.parts.first() else { continue };
-        let (flag, value) = text.split_once('=').unwrap_or((text, ""));
-        if !FLAGS.contains(&flag) {
-            continue;
+/// Which network containers have, of which these flags are certain.
+fn network(flags: Option<&[Flag<'_>]>, may_connect: bool) -> String {
+    const DEFAULT: &str = "or else the engine's default one";
+    const UNKNOWN: &str = "which network containers have is not known";
+    let Some(flags) = flags else { return UNKNOWN.to_owned() };
+    if flags.iter().any(|flag| flag.name.starts_with("--pod")) {
+        return UNKNOWN.to_owned();
+    }
+    let networks: Vec<&Flag<'_>> =
+        flags.iter().filter(|flag| ["--network", "--net"].contains(&flag.name)).collect();
+    let is_none = |flag: &&Flag<'_>| flag.is_fixed && matches!(flag.value, Value::Fixed("none"));
+    let said = match networks.as_slice() {
+        [] => "containers have the engine's default network".to_owned(),
+        all if all.iter().all(is_none) => match may_connect {
+            false => return "containers have no network".to_owned(),
+            true => "containers are made with no network".to_owned(),
+        },
+        [Flag { value: Value::Fixed(network), is_fixed: true, .. }] => {
+            format!("containers have the network {}", code(network, 80))
         }
-        let next = || elements.get(at + 1).and_then(whole);
-        out.push(match &element.parts[1..] {
-            [] if text.contains('=') => Network::Fixed(value),
-            [] => next().map_or(Network::Other, Network::Fixed),
-            [Part::Slot(slot)] if value.is_empty() => match &slot.kind {
-                SlotType::Option(option) => Network::Option(option),
-                _ => Network::Other,
-            },
-            _ => Network::Other,
-        });
+        [Flag { value: Value::Option(option), .. }] => {
+            format!("containers have the network that your option {} names, {DEFAULT}", code(option, 64))
+        }
+        all if all.iter().any(|flag| matches!(flag.value, Value::Other)) => {
+            "containers have the network that the plugin names".to_owned()
+        }
+        all if all.iter().any(|flag| flag.is_fixed) => {
+            "containers have the networks that their command names".to_owned()
+        }
+        _ => format!("containers have the networks that their command names, {DEFAULT}"),
+    };
+    match may_connect {
+        true => format!("{said}; a command may connect them to others"),
+        false => said,
     }
-    out
 }
 
-fn whole(element: &Element) -> Option<&str> {
-    literals(element).next().filter(|literal| literal.whole).map(|literal| literal.text)
+/// Whether a command may connect a container to a further network.
+fn connects(command: &CommandTemplate, named: &Named) -> bool {
+    let Some(at) = named.first_at(ENGINES) else { return false };
+    let elements = command.template.elements();
+    Verbs::of(elements, at).is_open
+        || elements.iter().flat_map(literals).any(|literal| literal.text.contains("connect"))
 }
 
-/// Where a login goes, as far as it stands behind a `--`.
-fn host(template: &crate::template::Template) -> Option<String> {
-    let elements = template.elements();
-    let dashes = elements.iter().position(|element| whole(element) == Some("--"))?;
-    match elements.get(dashes + 1)?.parts.as_slice() {
-        [Part::Literal(host)] => Some(format!(" to {}", code(host, 80))),
+/// Where a login goes, where nothing before the host can lead it elsewhere.
+fn host(command: &CommandTemplate) -> Option<String> {
+    let host = login_host(command)?;
+    match host.parts.as_slice() {
+        [Part::Literal(host)] if !host.starts_with('-') => Some(format!(" to {}", code(host, 80))),
         [Part::Slot(slot)] => match &slot.kind {
             SlotType::Option(option) => Some(format!(" to the host in your option {}", code(option, 64))),
             _ => Some(" to a host of the plugin's choice".to_owned()),
@@ -134,6 +149,73 @@ mod tests {
             text += &format!("\n[[exec]]\nid='c{at}'\nargv={argv}\ntimeout='1s'");
         }
         reached(&Manifest::from_toml(&text).expect("valid")).join("; ")
+    }
+
+    #[test]
+    fn that_there_is_no_network_is_said_only_where_it_is_certain() {
+        assert!(
+            of(&["['docker', '--debug', 'run', '-it', '--name', 'x', '--network', 'none', 'img']"])
+                .contains("containers have no network")
+        );
+        for argvs in [
+            &["['docker', 'run', '--pull=never', '--network', '{n:enum(none|host)}', 'img']"][..],
+            &["['docker', 'run', '--network={n:enum(none|host)}', 'img']"],
+            &["['docker', 'run', '[--network={n:enum(none)}]', 'img']"],
+            &["['docker', 'run', 'img', '--pull=never', '--network=none']"],
+            &["['docker', 'run', '--hostname', '--network=none', 'img']"],
+            &["['docker', 'run', '--network=none', '{o:option(net)}', 'img']"],
+            &["['docker', 'run', '--network=none', '--net=host', 'img']"],
+            &["['podman', 'run', '--network=none', '--pod=x', 'img']"],
+            &["['docker', 'run', '{f:enum(--network=host|--init)}', 'img']"],
+            &["['docker', 'run', '--network=none', '{f:enum(--network=host|--init)}', 'img']"],
+            &["['wrap', 'docker', 'run', '--network=none', 'img']"],
+            &["['/tmp/docker', 'run', '--network=none', 'img']"],
+            &["['docker', '{v:ident}', '--network=none', 'img']"],
+            &[
+                "['docker', 'create', '--network=none', 'img']",
+                "['docker', 'network', 'connect', 'bridge', '{machine}']",
+            ],
+            &[
+                "['docker', 'create', '--network=none', 'img']",
+                "['docker', 'network', '{v:ident}', 'bridge', 'x']",
+            ],
+        ] {
+            let said = of(argvs);
+            assert!(!said.contains("have no network"), "{argvs:?}: {said}");
+            assert!(said.contains("network"), "{argvs:?}: {said}");
+        }
+        for argv in [
+            "['docker', 'run', '{f:enum(--network=host|--init)}', 'img']",
+            "['docker', '{v:enum(ps|run)}', 'img']",
+            "['docker', '--log-level', 'error', 'run', 'img']",
+            "['docker', 'run', 'img', '--pull=never', '--network=none']",
+        ] {
+            assert!(of(&[argv]).contains("images are pulled"), "{argv}");
+        }
+        let choice = of(&["['docker', 'run', '{f:enum(--network=host|--init)}', 'img']"]);
+        assert!(choice.contains("that their command names, or else"), "{choice}");
+    }
+
+    #[test]
+    fn a_host_is_named_only_where_nothing_leads_elsewhere() {
+        for argv in [
+            "['ssh', '-oHostName=evil', '-T', '--', 'good', 'ls']",
+            "['ssh', '-oHostName evil', '--', 'good', 'ls']",
+            "['ssh', '-o{x:text(/.+/)}', '--', 'good', 'ls']",
+            "['ssh', '-o{x:enum(BatchMode=yes|HostName=evil)}', '--', 'good', 'ls']",
+            "['ssh', '-Jevil', '--', 'good', 'ls']",
+            "['ssh', '-Wevil:22', '--', 'good', 'ls']",
+            "['ssh', '-F{x:machine-path}', '--', 'good', 'ls']",
+            "['ssh', '-S/tmp/x', '--', 'good', 'ls']",
+            "['ssh', '-o', '--', 'good', 'ls']",
+            "['sh', '-c', 'ssh evil ls', '--', 'good']",
+            "['gcloud', 'compute', 'ssh', 'vm', '--', 'uptime']",
+            "['{p:enum(ssh|rsh)}', '--', 'good', 'ls']",
+        ] {
+            assert!(!of(&[argv]).contains(" to "), "{argv}: {}", of(&[argv]));
+        }
+        let said = of(&["['ssh', '-T', '-oBatchMode=yes', '[-p{p:uint(1..9)}]', '--', 'good', 'ls']"]);
+        assert_eq!(said, "`ssh` logs in to `good`");
     }
 
     #[test]

@@ -82,6 +82,10 @@ pub(super) const ENGINES: &[&str] = &[
     "podman-compose",
     "podman-remote",
 ];
+/// Engines whose `exec` and `run` run a command in a container.
+pub(super) const RUNS_IN_CONTAINERS: &[&str] = &["docker", "nerdctl", "podman", "podman-remote"];
+/// Programs whose `exec` runs a command in a pod.
+pub(super) const RUNS_IN_PODS: &[&str] = &["kubectl", "oc"];
 /// Send and fetch.
 pub(super) const NETWORK: &[&str] = &[
     "aria", "aws", "az", "curl", "dig", "ftp", "git", "gsutil", "nc", "ncat", "netcat", "nslookup",
@@ -142,6 +146,9 @@ const WAYS_OUT: &[&str] = &[
     "--volume",
     "--volumes-from",
 ];
+/// What has an engine run a program on its own machine, or go by a configuration that does.
+const RUNS_PROGRAMS: &[&str] =
+    &["--config", "--conmon", "--hooks-dir", "--module", "--network-cmd-path", "--runtime", "--runtime-flag"];
 /// What looks like one of them and shuts it further.
 const SHUTS: &[&str] = &["--network=none", "--net=none", "--security-opt=no-new-privileges"];
 /// The same in one letter: the daemon's address, ports, directories.
@@ -181,11 +188,16 @@ pub(super) fn way_out(argument: &str) -> Option<String> {
     }
     if argument.starts_with("--") {
         let flag = argument.split('=').next().unwrap_or(argument);
-        return WAYS_OUT.contains(&flag).then(|| flag.to_owned());
+        return (WAYS_OUT.contains(&flag) || RUNS_PROGRAMS.contains(&flag)).then(|| flag.to_owned());
     }
     let letters = argument.strip_prefix('-')?;
     let letter = letters.chars().find(|letter| !SHORT_FLAGS.contains(*letter))?;
     SHORT_WAYS_OUT.contains(letter).then(|| format!("-{letter}"))
+}
+
+/// Whether a container engine's argument has it run a program on its own machine.
+pub(super) fn runs_program(argument: &str) -> bool {
+    RUNS_PROGRAMS.contains(&argument.split('=').next().unwrap_or(argument))
 }
 
 /// Whether a variable's value is probably one that nobody should know.
@@ -217,6 +229,8 @@ mod tests {
             ("-Htcp://x", "-H"),
             ("--env-file=/x", "--env-file"),
             ("--network=host", "--network"),
+            ("--runtime=/tmp/x", "--runtime"),
+            ("--hooks-dir", "--hooks-dir"),
         ] {
             assert_eq!(way_out(argument).as_deref(), Some(flag), "{argument}");
         }

@@ -47,6 +47,13 @@ fn a_program_is_known_wherever_it_stands() {
     has("['docker', 'rm', '{machine}', 'x']", &[Gist::Root, Gist::Removes]);
     has("['docker', 'rm', '{x:ident}', '{machine}']", &[Gist::Root, Gist::Removes]);
     has("['docker', 'container', 'prune']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'volume', 'ls']", &[Gist::Root]);
+    has("['docker', 'volume', 'rm', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', '--log-level', 'error', 'rm', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', '{v:enum(ps|rm)}', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'compose', 'down']", &[Gist::Root, Gist::Removes]);
+    has("['lxc', 'delete', 'x']", &[Gist::Root, Gist::Removes]);
+    has("['docker', 'ps', 'rm']", &[Gist::Root]);
     // What a shell on another machine is told is told of that.
     has("['ssh', '--', 'h', 'rm', '-rf', '/']", &[Gist::Login, Gist::Fells]);
     has("['ssh', '--', 'h', 'rm', 'x']", &[Gist::Login, Gist::ChangesThere]);
@@ -140,9 +147,15 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
 
 #[test]
 fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
-    for flag in
-        ["-v/:/host", "-itv", "--volumes-from", "{f:enum(--rm|--privileged)}", "--gpus=all", "-Htcp://x"]
-    {
+    for flag in [
+        "-v/:/host",
+        "-itv",
+        "--volumes-from",
+        "{f:enum(--rm|--privileged)}",
+        "--gpus=all",
+        "-Htcp://x",
+        "--runtime=/tmp/x",
+    ] {
         has(&format!("['docker', 'run', '{flag}', 'x']"), &[Gist::Root, Gist::OpensContainer]);
     }
     // What runs in a machine has flags of its own; what makes one has not.
@@ -166,6 +179,8 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
             said("['docker', 'run', '{x:text(/.*/)}', '[--network={option(network)}]', 'x']"),
             said("['docker', 'network', 'connect', '--network={option(network)}']"),
             said("['docker', 'ps']"),
+            said("['docker', '{v:enum(ps|run)}', 'x']"),
+            said("['docker', '--log-level', 'error', 'run', 'x']"),
         ].join("\n--\n"),
         @"
     makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known but as your options say: `--network`
@@ -177,6 +192,11 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
     --
     may open the container to the engine's machine, as your options say: `--network`
     --
+
+    --
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known
+    --
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known
     "
     );
 }
@@ -293,7 +313,8 @@ fn what_leads_on_from_a_slot_is_no_place_of_its_own() {
 #[test]
 fn an_option_in_a_shells_text_is_told_with_what_guards_it() {
     let options = "[options.properties.free]\ntype='string'\n[options.properties.held]\ntype='string'\n\
-        pattern='^[a-z]+$'\n[options.properties.port]\ntype='integer'\n";
+        pattern='^[a-z]+$'\n[options.properties.port]\ntype='integer'\n[options.properties.empty]\n\
+        type='string'\npattern=''\n";
     let said = |argv: &str| {
         let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
         let marks = marks.into_iter().filter(|mark| mark.text.contains("your options"));
@@ -308,6 +329,14 @@ fn an_option_in_a_shells_text_is_told_with_what_guards_it() {
     ];
     assert_eq!(said(&format!("['sh', '-c', {text}]")), told);
     assert_eq!(said(&format!("['ssh', '--', 'h', {text}]")), told);
+    // Without a blank it is text all the same, and a pattern of nothing holds nothing.
+    let free = ["what you set is run by a shell, as a part of its text: your options `free` (grave)"];
+    let empty = ["what you set is run by a shell, as a part of its text: your options `empty` (grave)"];
+    assert_eq!(said("['sh', '-c', 'ls;{option(free)}']"), free);
+    assert_eq!(said("['ssh', '--', 'h', 'ls', '{option(free)}']"), free);
+    assert_eq!(said("['ssh', '--', 'h', 'ls', '-x{option(free)}']"), free);
+    assert_eq!(said("['sh', '-c', 'ls {option(empty)}']"), empty);
+    assert_eq!(said("['ssh', '--', '{option(free)}', 'ls']"), [""; 0]);
     // An argument is none of its text.
     assert_eq!(said("['sh', '-c', 'ls \"$1\"', 'sh', '{option(free)}']"), [""; 0]);
     assert_eq!(said("['tool', 'a {option(free)}']"), [""; 0]);

@@ -3,18 +3,17 @@
 //!
 //! Only what certainly leads elsewhere counts as elsewhere: a program by its plain name, the words of
 //! its command line that make it do so, and mst's own command behind them. Of all else it is said that
-//! it runs here.
+//! it is not known, and
+//! to be taken for this machine.
 
-use super::programs::{INTERPRETERS, RAISERS, SHELLS, STARTERS, base};
+use super::named::literals;
+use super::programs::{
+    INTERPRETERS, RAISERS, RUNS_IN_CONTAINERS, RUNS_IN_PODS, SHELLS, STARTERS, base, runs_program,
+};
 use super::{Gist, Mark};
 use crate::legible::listed;
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
-
-/// Engines whose `exec` and `run` run a command in a container.
-const ENGINES: [&str; 4] = ["docker", "nerdctl", "podman", "podman-remote"];
-/// Programs whose `exec` runs a command in a pod.
-const CLUSTERS: [&str; 2] = ["kubectl", "oc"];
 
 /// What to know about a command that takes one of mst's own; none about others.
 pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
@@ -24,33 +23,41 @@ pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
     let all = |names: &[&str]| !programs.is_empty() && programs.iter().all(|name| names.contains(name));
     let does = |words: &[&str]| elements.get(1).and_then(text).is_some_and(|word| words.contains(&word));
     let names = listed(programs.iter().copied());
-    Some(if all(&ENGINES) && does(&["exec", "run"]) && at > 1 {
-        let text = "the clients run in a container of the engine's, which confines them as far as the command \
+    Some(
+        if all(RUNS_IN_CONTAINERS)
+            && does(&["exec", "run"])
+            && at > 1
+            && !may_run_here(command, &elements[2..at])
+        {
+            let text = "the clients run in a container of the engine's, which confines them as far as the command \
                     that makes it says";
-        Mark::grave(Gist::InContainer, text)
-    } else if all(&CLUSTERS) && does(&["exec"]) && dashes(elements, at).is_some() {
-        let text = "the clients run in a pod of a cluster: what confines them there mst does not know";
-        Mark::grave(Gist::Elsewhere, text)
-    } else if all(&["ssh"]) && behind_login(elements, at) {
-        let text = "the clients run on the host that it logs in to (it may be this one), with all that this \
+            Mark::grave(Gist::InContainer, text)
+        } else if all(RUNS_IN_PODS) && does(&["exec"]) && dashes(elements, at).is_some() {
+            let text = "the clients run in a pod of a cluster: what confines them there mst does not know";
+            Mark::grave(Gist::Elsewhere, text)
+        } else if all(&["ssh"]) && behind_login(elements, at) {
+            let text = "the clients run on the host that it logs in to (it may be this one), with all that this \
                     account may do";
-        Mark::grave(Gist::Elsewhere, text)
-    } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
-        Mark::grave(
-            Gist::Here,
-            "the clients run on this machine, as you, without isolation: they can read the eval's answers, and change \
+            Mark::grave(Gist::Elsewhere, text)
+        } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
+            Mark::grave(
+                Gist::Here,
+                "the clients run on this machine, as you, without isolation: they can read the eval's answers, and change \
              mst's own files",
-        )
-    } else {
-        let text = match names.as_str() {
-            "" => "where the clients run is not known: take it for this machine, as you, without isolation"
-                .to_owned(),
-            names => format!(
-                "where {names} runs the clients is not known: take it for this machine, as you, without isolation"
-            ),
-        };
-        Mark::grave(Gist::Somewhere, text)
-    })
+            )
+        } else {
+            let text = match names.as_str() {
+                "" => {
+                    "where the clients run is not known: take it for this machine, as you, without isolation"
+                        .to_owned()
+                }
+                names => format!(
+                    "where {names} runs the clients is not known: take it for this machine, as you, without isolation"
+                ),
+            };
+            Mark::grave(Gist::Somewhere, text)
+        },
+    )
 }
 
 fn is_msts(slot: &Slot) -> bool {
@@ -91,6 +98,74 @@ fn behind_login(elements: &[Element], at: usize) -> bool {
         && !elements[dashes + 1..=at].iter().any(may_be_option)
 }
 
+/// Whether what stands between an engine's verb and mst's own command may have it run a program here.
+fn may_run_here(command: &CommandTemplate, elements: &[Element]) -> bool {
+    elements.iter().any(|element| {
+        let begins_open = match element.parts.first() {
+            Some(Part::Slot(slot)) => match &slot.kind {
+                // What the user sets is the user's.
+                SlotType::Option(name) => {
+                    let default = command.defaults.get(name).map(ToString::to_string).unwrap_or_default();
+                    default.contains("\"-")
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        begins_open || literals(element).any(|literal| runs_program(literal.text))
+    })
+}
+
+/// The host that `ssh` certainly logs in to: behind options that are each whole and lead nowhere else.
+pub(super) fn login_host(command: &CommandTemplate) -> Option<&Element> {
+    let elements = command.template.elements();
+    let dashes = dashes(elements, elements.len())?;
+    let is_ssh = command.programs() == ["ssh"];
+    let is_plain = elements[1..dashes].iter().all(|element| is_whole_option(element) && !leads_away(element));
+    elements.get(dashes + 1).filter(|host| is_ssh && is_plain && !host.optional)
+}
+
+/// Words of `ssh -o` that say nothing of the host.
+const STAYS: [&str; 23] = [
+    "batchmode",
+    "clearallforwardings",
+    "connectionattempts",
+    "connecttimeout",
+    "controlmaster",
+    "escapechar",
+    "exitonforwardfailure",
+    "forwardagent",
+    "forwardx11",
+    "forwardx11trusted",
+    "identitiesonly",
+    "identityfile",
+    "loglevel",
+    "passwordauthentication",
+    "permitlocalcommand",
+    "port",
+    "requesttty",
+    "serveralivecountmax",
+    "serveraliveinterval",
+    "stricthostkeychecking",
+    "updatehostkeys",
+    "user",
+    "userknownhostsfile",
+];
+
+/// Whether an option may lead a login to another host than the one that is named.
+fn leads_away(element: &Element) -> bool {
+    let Some(Part::Literal(text)) = element.parts.first() else { return true };
+    let Some(setting) = text.strip_prefix("-o") else {
+        return ["-F", "-J", "-O", "-S", "-W"].iter().any(|option| text.starts_with(option));
+    };
+    let Some((key, value)) = setting.split_once('=') else { return true };
+    let key = key.trim().to_ascii_lowercase();
+    let is_shut = ["controlpath", "proxycommand", "proxyjump"].contains(&key.as_str())
+        && value == "none"
+        && element.parts.len() == 1;
+    !is_shut && !STAYS.contains(&key.as_str())
+}
+
 /// Options of `ssh` that take an argument, and such as take none.
 const WITH: &str = "BbcDEeFIiJLlmOopQRSWw";
 const WITHOUT: &str = "46AaCfGgKkMNnqsTtVvXxYy";
@@ -118,6 +193,7 @@ mod tests {
             "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
              [options]\ntype='object'\n[options.properties.engine]\nenum=['docker', 'podman']\n\
              [options.properties.any]\ntype='string'\ndefault='docker'\n\
+             [options.properties.flags]\ntype='array'\ndefault=['--runtime=/tmp/x']\n\
              [[exec]]\nid='c'\nargv={argv}\ntimeout='1s'"
         );
         let manifest = Manifest::from_toml(&text).expect(argv);
@@ -157,6 +233,13 @@ mod tests {
             "['podman', 'unshare', '{command...}']",
             "['{e:enum(docker|sh)}', 'exec', '{machine}', '{command...}']",
             "['{option(any)}', 'exec', '{machine}', '{command...}']",
+            // An engine that is told to runs programs here.
+            "['podman', 'run', '--runtime=/tmp/x', 'img', '{command...}']",
+            "['podman', 'run', '--runtime', '/tmp/x', 'img', '{command...}']",
+            "['podman', 'run', '--conmon=/tmp/x', 'img', '{command...}']",
+            "['podman', 'run', '--hooks-dir={x:machine-path}', 'img', '{command...}']",
+            "['podman', 'run', '{f:enum(--init|--runtime=/tmp/x)}', 'img', '{command...}']",
+            "['podman', 'run', '{option(flags)}', 'img', '{command...}']",
             // What mentions an engine or a login need not go there.
             "['sh', '-c', 'true docker exec x; exec {command:shell}']",
             "['sh', '-c', 'exec {command:shell}', 'ssh', '--', 'h']",

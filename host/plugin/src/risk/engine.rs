@@ -1,0 +1,183 @@
+//! What the words of a container engine's command line are to it: its verb, and flags of its own.
+
+use super::guard;
+use super::named::literals;
+use crate::request::CommandTemplate;
+use crate::template::{Element, Filler, Part, Slot, SlotType};
+
+/// Flags before the verb that take no value.
+const GLOBAL: [&str; 7] = ["--debug", "--help", "--remote", "--tls", "--tlsverify", "--version", "-D"];
+/// Flags of `create` and `run` that take no value.
+const ALONE: [&str; 11] = [
+    "--detach",
+    "--init",
+    "--interactive",
+    "--privileged",
+    "--quiet",
+    "--read-only",
+    "--rm",
+    "--tty",
+    "-d",
+    "-i",
+    "-t",
+];
+/// Such as take the next word.
+const TAKES: [&str; 9] =
+    ["--entrypoint", "--label", "--name", "--net", "--network", "--pull", "--user", "--volume", "--workdir"];
+/// Words that another verb stands behind.
+const GROUPS: [&str; 16] = [
+    "builder",
+    "buildx",
+    "compose",
+    "config",
+    "container",
+    "context",
+    "image",
+    "machine",
+    "manifest",
+    "network",
+    "plugin",
+    "pod",
+    "secret",
+    "stack",
+    "system",
+    "volume",
+];
+
+/// What an engine may be told to do.
+#[derive(Default)]
+pub(super) struct Verbs<'a> {
+    /// All words that may be the verb, and such as it stands behind.
+    words: Vec<&'a str>,
+    /// Whether it may be any other.
+    pub(super) is_open: bool,
+    /// Where what is certainly the verb's begins.
+    pub(super) behind: Option<usize>,
+}
+
+impl<'a> Verbs<'a> {
+    /// Of an engine whose name stands at `at`.
+    pub(super) fn of(elements: &'a [Element], at: usize) -> Verbs<'a> {
+        let mut verbs = Verbs::default();
+        let mut is_certain = true;
+        for (at, element) in elements.iter().enumerate().skip(at + 1) {
+            let words: Vec<&str> =
+                literals(element).filter(|word| word.whole).map(|word| word.text).collect();
+            let begins: Vec<&str> =
+                literals(element).filter(|word| word.begins).map(|word| word.text).collect();
+            if !begins.is_empty() && begins.iter().all(|word| word.starts_with('-')) {
+                // The next word may be its value, or the verb.
+                is_certain = begins.iter().all(|word| word.contains('=') || GLOBAL.contains(word));
+                continue;
+            }
+            if words.is_empty() {
+                verbs.is_open |= is_certain || element.slots().any(|slot| slot.many);
+            }
+            let is_verb = is_certain && !element.optional && !words.is_empty();
+            let is_verb = is_verb && !words.iter().any(|word| word.starts_with('-'));
+            let is_group = words.iter().any(|word| GROUPS.contains(word));
+            verbs.words.extend(words.into_iter().filter(|word| !word.starts_with('-')));
+            is_certain = true;
+            if verbs.is_open || (is_verb && !is_group) {
+                verbs.behind = Some(at + 1).filter(|_| !verbs.is_open);
+                break;
+            }
+        }
+        verbs
+    }
+
+    /// Those of `wanted` that it may be.
+    pub(super) fn among(&self, wanted: &[&str]) -> Vec<&'a str> {
+        self.words.iter().copied().filter(|word| wanted.contains(word)).collect()
+    }
+
+    /// Whether it may be one of these.
+    pub(super) fn may_be(&self, wanted: &[&str]) -> bool {
+        self.words.iter().any(|word| wanted.contains(word))
+    }
+
+    /// Whether it is one of these, whatever is filled in.
+    pub(super) fn is_one_of(&self, wanted: &[&str]) -> bool {
+        self.behind.is_some() && !self.words.is_empty() && self.words.iter().all(|word| wanted.contains(word))
+    }
+}
+
+/// A flag with a value, as it certainly stands before an image.
+pub(super) struct Flag<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: Value<'a>,
+    /// Whether it is always there.
+    pub(super) is_fixed: bool,
+}
+
+pub(super) enum Value<'a> {
+    Fixed(&'a str),
+    Option(&'a str),
+    Other,
+}
+
+/// The flags before an image with their values; none where anything there may be several words, or may be
+/// the image or not.
+pub(super) fn flags(command: &CommandTemplate, behind: usize) -> Option<Vec<Flag<'_>>> {
+    let is_word = |slot: &Slot| match &slot.kind {
+        SlotType::Option(option) => guard::is_word(command, option),
+        kind => {
+            !slot.many
+                && (kind.filler() == Filler::Plugin || matches!(kind, SlotType::Machine | SlotType::Run))
+                && !matches!(kind, SlotType::Enum(_))
+        }
+    };
+    let mut out = Vec::new();
+    let mut elements = command.template.elements().get(behind..)?.iter();
+    while let Some(element) = elements.next() {
+        let is_fixed = !element.optional;
+        match element.parts.as_slice() {
+            [Part::Literal(text)] if text.starts_with('-') => {
+                if let Some((name, value)) = text.split_once('=') {
+                    out.push(Flag { name, value: Value::Fixed(value), is_fixed });
+                } else if is_short(text) || ALONE.contains(&text.as_str()) {
+                    out.push(Flag { name: text, value: Value::Fixed(""), is_fixed });
+                } else if TAKES.contains(&text.as_str()) && is_fixed {
+                    let value = elements.next().filter(|value| !value.optional)?;
+                    let value = match value.parts.as_slice() {
+                        [Part::Literal(value)] => Value::Fixed(value),
+                        [Part::Slot(slot)] if is_word(slot) => Value::Other,
+                        _ => return None,
+                    };
+                    out.push(Flag { name: text, value, is_fixed });
+                } else {
+                    return None;
+                }
+            }
+            // A literal to its `=` is one flag, whatever is behind.
+            [Part::Literal(text), behind @ ..] if text.starts_with("--") && text.contains('=') => {
+                let (name, value) = text.split_once('=')?;
+                let value = match behind {
+                    [Part::Slot(Slot { kind: SlotType::Option(option), .. })] if value.is_empty() => {
+                        Value::Option(option)
+                    }
+                    _ => Value::Other,
+                };
+                out.push(Flag { name, value, is_fixed });
+            }
+            [Part::Literal(text)] if is_fixed && !text.is_empty() => return Some(out),
+            [Part::Slot(Slot { kind: SlotType::Enum(words), .. })] => {
+                for word in words {
+                    let (name, value) = word.split_once('=').unwrap_or((word, ""));
+                    let is_flag = word.starts_with('-') && (word.contains('=') || ALONE.contains(&name));
+                    is_flag.then_some(())?;
+                    out.push(Flag { name, value: Value::Fixed(value), is_fixed: false });
+                }
+            }
+            // A plugin's value begins with no dash.
+            [Part::Slot(slot)] if is_fixed && is_word(slot) => return Some(out),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Letters that take no value.
+fn is_short(text: &str) -> bool {
+    text.len() > 1 && text[1..].chars().all(|letter| "dit".contains(letter))
+}
