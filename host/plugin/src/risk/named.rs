@@ -9,9 +9,6 @@ use super::programs::{
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
 
-/// What writes files in one mode of several.
-const TAR: &str = "tar";
-
 /// Places that everybody may name.
 const COMMON: [&str; 7] =
     ["/dev/null", "/dev/random", "/dev/stderr", "/dev/stdin", "/dev/stdout", "/dev/urandom", "/dev/zero"];
@@ -28,61 +25,103 @@ pub(super) struct Named {
     pub(super) script_there: bool,
     /// Absolute paths that are arguments.
     pub(super) paths: Vec<String>,
+    /// Whether nothing but its arguments tells a `tar` what to do.
+    may_read: bool,
 }
 
 impl Named {
-    /// In a command.
+    /// In a command: of each program that it may start, what its arguments are to that.
     pub(super) fn of(command: &CommandTemplate) -> Named {
-        let (template, first) = (&command.template, First::of(command));
+        let first = First::of(command);
+        let programs = first.programs.iter().map(|program| Some(program.as_str()));
+        let none = first.programs.is_empty().then_some(None);
         let mut named = Named::default();
-        let (mut shell, mut elsewhere, mut login) = (false, false, false);
-        for program in &first.programs {
+        for program in programs.chain(none) {
+            named.add(Named::with(command, program, &first.arguments));
+        }
+        named
+    }
+
+    /// What another names too.
+    fn add(&mut self, other: Named) {
+        fn add<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+            for one in more {
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+        }
+        add(&mut self.programs, other.programs);
+        add(&mut self.there, other.there);
+        add(&mut self.paths, other.paths);
+        self.script_there |= other.script_there;
+    }
+
+    /// Where the first word is this program.
+    fn with(command: &CommandTemplate, program: Option<&str>, arguments: &[String]) -> Named {
+        let template = &command.template;
+        let mut named = Named { may_read: archive::has_plain_environment(command), ..Named::default() };
+        let (mut shell, mut elsewhere, mut login) = (false, false, None);
+        if let Some(program) = program {
             let name = base(program);
-            shell |= SHELLS.contains(&name);
-            elsewhere |= is_elsewhere(name);
-            login |= REMOTES.contains(&name);
+            shell = SHELLS.contains(&name);
+            elsewhere = is_elsewhere(name);
+            login = REMOTES.contains(&name).then_some(0);
             let further = template.elements().get(1..).unwrap_or_default();
-            if name != TAR || !archive::only_reads(&archive::behind("", &[], further)) {
+            let reads = archive::is_tar(program)
+                && named.may_read
+                && archive::only_reads(&archive::behind(command, "", &[], further));
+            if !reads {
                 named.programs.push((name.to_owned(), 0));
             }
         }
         let whole_word = |text| Literal { text, whole: true, begins: true, behind: &[] };
-        let defaults = first.arguments.iter().map(|word| (0, whole_word(word.as_str())));
+        let defaults = arguments.iter().map(|word| (0, false, vec![whole_word(word.as_str())]));
         let elements = template.elements().iter().enumerate().skip(1);
-        let texts = elements.flat_map(|(at, element)| literals(element).map(move |literal| (at, literal)));
-        for (at, literal) in defaults.chain(texts) {
-            let Literal { text, whole, begins, behind } = literal;
-            // An argument that a shell on this machine is given is none of its text.
+        let elements = elements.map(|(at, element)| (at, element.optional, literals(element).collect()));
+        for (at, optional, literals) in defaults.chain(elements) {
             let further = template.elements().get(at + 1..).unwrap_or_default();
-            if shell && !elsewhere {
-                named.script(at, &literal);
-                elsewhere = whole && is_elsewhere(base(text));
-                login |= whole && REMOTES.contains(&base(text));
-                continue;
+            // Of a choice each word is read as if it were the one.
+            let before = (shell, elsewhere, login);
+            let mut leads_on = !literals.is_empty() && !optional;
+            for literal in &literals {
+                let Literal { text, whole, begins, .. } = *literal;
+                let name = base(text);
+                leads_on &= whole && is_elsewhere(name);
+                if whole && before.2.is_none() && REMOTES.contains(&name) && (before.0 || !before.1) {
+                    login = Some(at);
+                }
+                if let (Some(login), false) = (before.2, text.starts_with('-')) {
+                    let is_first =
+                        host_of_login(template.elements(), login).is_some_and(|host| at == host + 1);
+                    named.there(command, literal, further, is_first);
+                }
+                // An argument that a shell on this machine is given is none of its text.
+                if before.0 && !before.1 {
+                    named.script(command, at, literal);
+                } else if whole && (SHELLS.contains(&name) || (!before.1 && is_known(name))) {
+                    named.programs.push((name.to_owned(), at));
+                    shell |= SHELLS.contains(&name);
+                } else if !before.1 && (begins || text.contains('=')) {
+                    named.path(text.rsplit('=').next().unwrap_or(text));
+                }
             }
-            if login && !text.starts_with('-') {
-                named.there(&literal, further);
-            }
-            let name = base(text);
-            if whole && name == TAR && archive::only_reads(&archive::behind("", behind, further)) {
-                continue;
-            }
-            if whole && (SHELLS.contains(&name) || (!elsewhere && is_known(name))) {
-                named.programs.push((name.to_owned(), at));
-                shell |= SHELLS.contains(&name);
-                elsewhere |= is_elsewhere(name);
-                login |= REMOTES.contains(&name);
-            } else if !elsewhere && (begins || text.contains('=')) {
-                named.path(text.rsplit('=').next().unwrap_or(text));
-            }
+            elsewhere |= leads_on;
         }
         named
     }
 
     /// What a shell on another machine is told.
-    fn there(&mut self, literal: &Literal<'_>, further: &[Element]) {
+    fn there(
+        &mut self,
+        command: &CommandTemplate,
+        literal: &Literal<'_>,
+        further: &[Element],
+        is_first: bool,
+    ) {
         let text = literal.text;
-        let reads = |word: &str| base(word) == TAR && literal.only_reads(word, further);
+        let may_read = self.may_read && is_first;
+        let reads = |word: &str| may_read && literal.only_reads(command, word, further);
         let names = words(text).filter(|word| !reads(word)).map(base);
         let names = names.filter(|name| is_known(name) && !STARTERS.contains(name));
         self.there.extend(names.map(str::to_owned));
@@ -96,11 +135,11 @@ impl Named {
 
     /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,
     /// is no place of its own.
-    fn script(&mut self, at: usize, literal: &Literal<'_>) {
+    fn script(&mut self, command: &CommandTemplate, at: usize, literal: &Literal<'_>) {
         let Literal { text, begins, .. } = *literal;
         for word in words(text) {
             let name = base(word);
-            if name == TAR && literal.only_reads(word, &[]) {
+            if self.may_read && literal.only_reads(command, word, &[]) {
                 continue;
             }
             if is_known(name) && !STARTERS.contains(&name) {
@@ -185,11 +224,23 @@ pub(super) struct Literal<'a> {
 }
 
 impl Literal<'_> {
-    /// Whether a `tar` that is a word of it only reads.
-    fn only_reads(&self, word: &str, further: &[Element]) -> bool {
-        let end = word.as_ptr() as usize - self.text.as_ptr() as usize + word.len();
-        archive::only_reads(&archive::behind(&self.text[end..], self.behind, further))
+    /// Whether a word of it is a `tar` that only reads: the first of a simple command.
+    fn only_reads(&self, command: &CommandTemplate, word: &str, further: &[Element]) -> bool {
+        let start = word.as_ptr() as usize - self.text.as_ptr() as usize;
+        let rest = &self.text[start + word.len()..];
+        archive::is_tar(word)
+            && self.begins
+            && archive::begins_command(&self.text[..start])
+            && archive::only_reads(&archive::behind(command, rest, self.behind, further))
     }
+}
+
+/// Where the host of a login stands, which is certain behind a `--` alone.
+fn host_of_login(elements: &[Element], login: usize) -> Option<usize> {
+    let is_dashes =
+        |element: &Element| matches!(element.parts.as_slice(), [Part::Literal(text)] if text == "--");
+    let dashes = elements.iter().skip(login).position(is_dashes)?;
+    Some(login + dashes + 1)
 }
 
 /// The literal texts of an element; of a choice, all of it.

