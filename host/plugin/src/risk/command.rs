@@ -8,7 +8,7 @@ use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
     loads_code, sounds_secret, way_out,
 };
-use super::{Gist, Mark, default_of, guard, whereabouts};
+use super::{Gist, Mark, default_of, guard, login, script, whereabouts};
 use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{CommandTemplate, Stdin};
@@ -24,7 +24,7 @@ enum Script {
     RunsArguments,
 }
 
-fn script(template: &Template, shell_at: usize) -> Script {
+fn told(template: &Template, shell_at: usize) -> Script {
     let behind = &template.elements()[(shell_at + 1).min(template.elements().len())..];
     let mut behind = behind.iter().skip_while(|element| {
         let is_c = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
@@ -34,8 +34,7 @@ fn script(template: &Template, shell_at: usize) -> Script {
         Some([Part::Literal(text)]) => text,
         _ => return Script::Open,
     };
-    let runs = ["$@", "$*", "eval", "exec $", "${@", "${*"];
-    if runs.iter().any(|words| text.contains(words)) { Script::RunsArguments } else { Script::Fixed }
+    if script::runs_arguments(text) { Script::RunsArguments } else { Script::Fixed }
 }
 
 /// What to know about a command.
@@ -104,7 +103,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         Mark::grave(Gist::Login, format!("acts on other machines, with your credentials: {names}"))
     });
     if !remotes.is_empty() {
-        remote(&mut out, template, &remotes);
+        remote(&mut out, command, &remotes);
     }
     if !engines.is_empty() {
         let text = "speaks to a container engine: as good as who runs that, mostly root";
@@ -156,9 +155,13 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
     list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
     if sees {
-        let tells =
-            |literal: Literal<'_>| literal.text.contains(">&2") || literal.text.contains("/dev/stderr");
-        if template.elements().iter().flat_map(literals).any(tells) {
+        let traces = |at: usize| {
+            template.elements().get(at + 1).is_some_and(|element| {
+                literals(element).any(|literal| literal.text.starts_with('-') && literal.text.contains('x'))
+            })
+        };
+        let tells = template.elements().iter().flat_map(literals).any(|literal| script::tells(literal.text));
+        if tells || named.shell_at().is_some_and(traces) {
             let text = "writes to stderr, which the plugin reads, and sees a directory of mst's";
             out.push(Mark::grave(Gist::Tells, text));
         }
@@ -220,7 +223,7 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
     {
         return Mark::grave(Gist::FetchedCode, "a shell that may run what it fetches");
     }
-    match script(template, at) {
+    match told(template, at) {
         Script::Fixed => {
             Mark::grave(Gist::Script, "a fixed script for a shell: slots are only its arguments")
         }
@@ -242,7 +245,8 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
 }
 
 /// What logs in elsewhere, and which of its arguments open something here.
-fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
+fn remote(out: &mut Vec<Mark>, command: &CommandTemplate, names: &[&str]) {
+    let template = &command.template;
     let names = listed(names.iter().copied());
     out.push(Mark::grave(Gist::Login, format!("logs in on another machine, with your keys: {names}")));
     out.push(Mark::note(format!("a shell on the other machine reads the arguments: {names}")));
@@ -263,11 +267,7 @@ fn remote(out: &mut Vec<Mark>, template: &Template, names: &[&str]) {
         Mark::grave(Gist::Ports, format!("leads ports{whose} between here and there: {flags}"))
     });
     let lower = |text: &str| text.to_ascii_lowercase();
-    let starts = firsts()
-        .filter(|text| ["proxycommand", "localcommand"].iter().any(|word| lower(text).contains(word)));
-    list(out, starts.collect(), |flags| {
-        Mark::grave(Gist::Script, format!("has the login run a program on this machine: {flags}"))
-    });
+    out.extend(login::marks(command));
     if firsts().any(|text| text == "-A" || lower(text).contains("forwardagent=yes")) {
         out.push(Mark::note("lends the other machine your SSH agent"));
     }

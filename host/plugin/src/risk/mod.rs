@@ -8,9 +8,11 @@ mod archive;
 mod command;
 mod engine;
 mod guard;
+mod login;
 mod named;
 mod network;
 mod programs;
+mod script;
 mod whereabouts;
 
 use mst_model::Kind;

@@ -75,7 +75,7 @@ impl Named {
                 named.programs.push((name.to_owned(), 0));
             }
         }
-        let whole_word = |text| Literal { text, whole: true, begins: true, behind: &[] };
+        let whole_word = |text| Literal { text, whole: true, begins: true, ends: true, behind: &[] };
         let defaults = arguments.iter().map(|word| (0, false, vec![whole_word(word.as_str())]));
         let elements = template.elements().iter().enumerate().skip(1);
         let elements = elements.map(|(at, element)| (at, element.optional, literals(element).collect()));
@@ -219,6 +219,8 @@ pub(super) struct Literal<'a> {
     pub(super) whole: bool,
     /// Whether the element begins with it.
     pub(super) begins: bool,
+    /// Whether the element ends with it.
+    pub(super) ends: bool,
     /// What stands behind it in the element.
     behind: &'a [Part],
 }
@@ -255,7 +257,13 @@ pub(super) fn literals(element: &Element) -> impl Iterator<Item = Literal<'_>> {
             Part::Slot(_) => Vec::new(),
         };
         let behind = &element.parts[at + 1..];
-        texts.into_iter().map(move |text| Literal { text, whole, begins: at == 0, behind })
+        texts.into_iter().map(move |text| Literal {
+            text,
+            whole,
+            begins: at == 0,
+            ends: behind.is_empty(),
+            behind,
+        })
     })
 }
 

