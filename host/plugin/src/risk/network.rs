@@ -73,13 +73,13 @@ fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bo
         out.push("images are pulled from registries".to_owned());
     }
     if makes {
-        out.push(network(flags.as_deref(), may_connect));
+        out.push(network(command, flags.as_deref(), may_connect));
     }
     out
 }
 
 /// Which network containers have, of which these flags are certain.
-fn network(flags: Option<&[Flag<'_>]>, may_connect: bool) -> String {
+fn network(command: &CommandTemplate, flags: Option<&[Flag<'_>]>, may_connect: bool) -> String {
     const DEFAULT: &str = "or else the engine's default one";
     const UNKNOWN: &str = "which network containers have is not known";
     let Some(flags) = flags else { return UNKNOWN.to_owned() };
@@ -99,7 +99,16 @@ fn network(flags: Option<&[Flag<'_>]>, may_connect: bool) -> String {
             format!("containers have the network {}", code(network, 80))
         }
         [Flag { value: Value::Option(option), .. }] => {
-            format!("containers have the network that your option {} names, {DEFAULT}", code(option, 64))
+            let named = code(option, 64);
+            match command.defaults.get(*option) {
+                // Then the plugin says it until the user does.
+                Some(default) => {
+                    let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
+                    let default = code(&default, 80);
+                    format!("containers have the network that your option {named} names, or else {default}")
+                }
+                None => format!("containers have the network that your option {named} names, {DEFAULT}"),
+            }
         }
         all if all.iter().any(|flag| matches!(flag.value, Value::Other)) => {
             "containers have the network that the plugin names".to_owned()
@@ -143,7 +152,7 @@ mod tests {
     fn of(argvs: &[&str]) -> String {
         let mut text = "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
             [options]\ntype='object'\n[options.properties.net]\ntype='string'\n[options.properties.host]\n\
-            type='string'"
+            type='string'\n[options.properties.preset]\ntype='string'\ndefault='host'"
             .to_owned();
         for (at, argv) in argvs.iter().enumerate() {
             text += &format!("\n[[exec]]\nid='c{at}'\nargv={argv}\ntimeout='1s'");
@@ -226,6 +235,7 @@ mod tests {
             of(&["['docker', 'run', '--pull=never', '--network=none', 'x']"]),
             of(&["['docker', 'create', '--pull=never', '--net', 'host', 'x']"]),
             of(&["['docker', 'run', '--pull=never', '[--network={option(net)}]', 'x']"]),
+            of(&["['docker', 'run', '--pull=never', '[--net={option(preset)}]', 'x']"]),
             of(&["['docker', 'run', '--pull=never', '--network={n:ident}', 'x']"]),
             of(&["['docker', 'run', '--pull=never', '--network=none', '--network=host', 'x']"]),
             of(&["['ssh', '--', '{option(host)}', 'ls']", "['sh', '-c', 'curl https://evil.example']"]),
@@ -240,6 +250,7 @@ mod tests {
         `docker` (…); containers have no network
         `docker` (…); containers have the network `host`
         `docker` (…); containers have the network that your option `net` names, or else the engine's default one
+        `docker` (…); containers have the network that your option `preset` names, or else `host`
         `docker` (…); containers have the network that the plugin names
         `docker` (…); containers have the networks that their command names
         `ssh` logs in to the host in your option `host`; commands name `curl`
