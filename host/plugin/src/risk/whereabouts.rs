@@ -102,6 +102,10 @@ fn behind_login(elements: &[Element], at: usize) -> bool {
 fn may_run_here(command: &CommandTemplate, elements: &[Element]) -> bool {
     elements.iter().any(|element| {
         let begins_open = match element.parts.first() {
+            // A flag whose name goes on in a slot.
+            Some(Part::Literal(text)) => {
+                element.parts.len() > 1 && (text == "-" || (text.starts_with("--") && !text.contains('=')))
+            }
             Some(Part::Slot(slot)) => match &slot.kind {
                 // What the user sets is the user's.
                 SlotType::Option(name) => {
@@ -252,6 +256,7 @@ mod tests {
             "['podman', 'run', '--hooks-dir={x:machine-path}', 'img', '{command...}']",
             "['podman', 'run', '{f:enum(--init|--runtime=/tmp/x)}', 'img', '{command...}']",
             "['podman', 'run', '{option(flags)}', 'img', '{command...}']",
+            "['podman', 'run', '--run{x:text(/.+/)}', 'img', '{command...}']",
             // What mentions an engine or a login need not go there.
             "['sh', '-c', 'true docker exec x; exec {command:shell}']",
             "['sh', '-c', 'exec {command:shell}', 'ssh', '--', 'h']",
