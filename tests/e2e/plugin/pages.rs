@@ -256,10 +256,10 @@ fn the_page_of_the_runner_docker() {
       ! as good as who runs a container engine, mostly root: every command
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run in a container: exec:exec
-      ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to
-        exec:exec, and from there to the machine (a container, a host) that it makes
-        for each part of a run (a shard): who runs that can keep and spend the
+      ! A run goes where its lines lead: the prompts and files of cases, the
+        clients' command lines and environment, and the values of the eval's tokens
+        go to exec:exec, and from there to the machine (a container, a host) that it
+        makes for each part of a run (a shard): who runs that can keep and spend the
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of

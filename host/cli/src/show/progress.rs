@@ -21,6 +21,10 @@ use crate::error::Failure;
 /// plugins like.
 const WAITING: usize = 10_000;
 
+/// How long nothing is shown after something was: to be woken for each word would be a tenth of what a trial
+/// costs.
+const BREATH: Duration = Duration::from_millis(5);
+
 type Word = Box<dyn FnOnce(&mut Shown) + Send>;
 
 /// A run's progress. What is said first is shown first.
@@ -45,9 +49,13 @@ impl Progress {
         let left = waiting.clone();
         // A thread of its own: a reader who does not read holds up it and nothing else.
         let show = move || {
-            for word in said {
-                word(&mut shown);
-                left.fetch_sub(1, Ordering::Relaxed);
+            while let Ok(first) = said.recv() {
+                for word in std::iter::once(first).chain(said.try_iter()) {
+                    word(&mut shown);
+                    left.fetch_sub(1, Ordering::Relaxed);
+                }
+                // What is said meanwhile is shown together, and wakes nobody.
+                std::thread::sleep(BREATH);
             }
         };
         std::thread::Builder::new()

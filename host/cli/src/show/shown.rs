@@ -49,7 +49,8 @@ impl Shown {
         let lines = &mut self.lines;
         // A reader who is gone is no reason to lose a trial.
         let mut line = || {
-            let _ = writeln!(lines, "{}", super::safe(text));
+            // As one: others write there too.
+            let _ = lines.write_all(format!("{}\n", super::safe(text)).as_bytes());
         };
         match self.how {
             How::Bar => self.bar.suspend(line),

@@ -203,7 +203,7 @@ fn decides(page: &Page, to: &str) -> Vec<Cow<'static, str>> {
     let workers = page.workers();
     match (workers.is_empty(), page.requests.iter().any(Line::is_command)) {
         (false, _) => vec![
-            format!("It decides where a run goes: {GIVEN} go to {}, {to}.", some(&workers)).into(),
+            format!("A run goes where its lines lead: {GIVEN} go to {}, {to}.", some(&workers)).into(),
             BLIND.into(),
         ],
         (true, true) => vec![NO_WORKER.into()],

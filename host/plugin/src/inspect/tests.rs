@@ -101,10 +101,10 @@ fn a_runners_page() {
       ! opens containers to the engine's host: exec:create
       ! can send and fetch over the network: exec:send
       ! changes and removes files in directories of yours: dir:state
-      ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to
-        exec:own, and from there to the machine (a container, a host) that it makes
-        for each part of a run (a shard): who runs that can keep and spend the
+      ! A run goes where its lines lead: the prompts and files of cases, the
+        clients' command lines and environment, and the values of the eval's tokens
+        go to exec:own, and from there to the machine (a container, a host) that it
+        makes for each part of a run (a shard): who runs that can keep and spend the
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
@@ -783,10 +783,10 @@ fn the_page_of_the_ssh_example() {
       ! runs scripts, which are to be read: exec:copy-to, exec:copy-from
       ! has scripts run on other machines, which are to be read: exec:create,
         exec:destroy, exec:list, exec:copy-to, exec:copy-from
-      ! It decides where a run goes: the prompts and files of cases, the clients'
-        command lines and environment, and the values of the eval's tokens go to
-        exec:exec, and from there to the machine (a container, a host) that it makes
-        for each part of a run (a shard): who runs that can keep and spend the
+      ! A run goes where its lines lead: the prompts and files of cases, the
+        clients' command lines and environment, and the values of the eval's tokens
+        go to exec:exec, and from there to the machine (a container, a host) that it
+        makes for each part of a run (a shard): who runs that can keep and spend the
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of

@@ -42,8 +42,8 @@ pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
         } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
             Mark::grave(
                 Gist::Here,
-                "the clients run on this machine, as you, without isolation: they can read the eval's answers, and change \
-             mst's own files",
+                "the clients run on this machine, as you, without isolation: they can read, change and send away all \
+             that you can, the eval's answers and mst's own files too",
             )
         } else {
             let text = match names.as_str() {
