@@ -770,8 +770,8 @@ fn the_page_of_the_ssh_example() {
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
       Network: no request of its own; `ssh` logs in to the host in your option
-      `host`; `ssh` logs in; the clients have the network of the machine that they
-      run on. mst keeps no command from the network.
+      `host`; `ssh` logs in where its line leads; the clients have the network of
+      the machine that they run on. mst keeps no command from the network.
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec

@@ -29,7 +29,7 @@ pub(crate) fn reached(manifest: &Manifest) -> Vec<String> {
         }
         let remotes = named.on(REMOTES);
         if !remotes.is_empty() {
-            let to = host(command).unwrap_or_default();
+            let to = host(command).unwrap_or_else(|| " where its line leads".to_owned());
             out.push(format!("{} logs in{to}", listed(remotes)));
         }
         for list in [NETWORK, FETCHERS, CLUSTERS] {
@@ -254,7 +254,7 @@ mod tests {
         `docker` (…); containers have the network that the plugin names
         `docker` (…); containers have the networks that their command names
         `ssh` logs in to the host in your option `host`; commands name `curl`
-        `ssh` logs in to a host of the plugin's choice; `ssh` logs in to `h`; `ssh` logs in
+        `ssh` logs in to a host of the plugin's choice; `ssh` logs in to `h`; `ssh` logs in where its line leads
         ");
     }
 }
