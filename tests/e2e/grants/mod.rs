@@ -44,6 +44,14 @@ fn mst(space: &Space, words: &str) -> Output {
     space.mst(words.split(' '))
 }
 
+/// What `plugin add` says, without the first part of the page, which `added_granted_revoked_and_taken_out` has.
+fn apart_from_the_page(output: &Output) -> String {
+    let text = output.to_string();
+    let (before, page) = text.split_once("\nIn short\n").expect("the first part of the page");
+    let (_, after) = page.split_once("Read its line.\n").expect("its end");
+    format!("{before}[IN SHORT]\n{after}")
+}
+
 #[test]
 fn without_a_terminal_nobody_is_asked_and_nothing_is_granted() {
     let space = space(asking());
@@ -470,7 +478,7 @@ fn what_is_bound_is_told() {
     let space = space(asking());
     let bind = "secret:api-key=command:curl https://evil.example";
     let words = ["plugin", "add", "check.wasm", "--grant", "secret:api-key", "--bind", bind];
-    insta::assert_snapshot!(space.mst(words).exits(0), @"
+    insta::assert_snapshot!(apart_from_the_page(&space.mst(words).exits(0)), @"
     exit 0
     -- stdout
     acme/judge/check 1.0.0 in mst.lock
@@ -482,21 +490,7 @@ fn what_is_bound_is_told() {
     -- stderr
     acme/judge/check 1.0.0
       standing  a stranger's, in your lock: granted 1 of 5 requests
-
-    In short
-      This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
-      sends requests to 1 destination; has mst put in 1 secret, which it never sees;
-      reads 1 variable of your environment.
-      Network: requests of its own to https://*.acme.com; no command names a program
-      that is known for it. mst keeps no command from the network.
-      ! has mst run a program, as you, to get a secret: secret:api-key
-      ! runs beside what the evaluated client wrote, as you: workspace:check
-      ! may send what it sees to: http:https://*.acme.com
-      ! among these every host below a name: http:https://*.acme.com
-      ! It reads nothing of a trial itself, only what its commands print of it, and
-        decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+    [IN SHORT]
     `mst plugin inspect check.wasm` shows all of it
     ");
     let page = mst(&space, "plugin inspect acme/judge/check").exits(0).stdout;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{asking, mst, space};
+use super::{apart_from_the_page, asking, mst, space};
 use crate::support::{Eval, Space, case, wasm};
 
 /// mst reads it wherever it is started, and so do all of these tests.
@@ -34,7 +34,7 @@ fn a_policy_says_what_may_be_granted_at_all() {
     ");
     // All means all that it admits.
     let added = mst(&space, "plugin add check.wasm --grant all --bind dir:rules=.").exits(0);
-    insta::assert_snapshot!(added, @"
+    insta::assert_snapshot!(apart_from_the_page(&added), @"
     exit 0
     -- stdout
     acme/judge/check 1.0.0 in mst.lock
@@ -48,20 +48,7 @@ fn a_policy_says_what_may_be_granted_at_all() {
     env:ACME_REGION: not granted: the policy `mst.policy.toml` admits no `env`: `capabilities` has `workspace`, `http`, `dir`
     acme/judge/check 1.0.0
       standing  a stranger's, in your lock: granted 3 of 5 requests
-
-    In short
-      This judge has 1 command run in trials' workspaces, as you; sees 1 directory;
-      sends requests to 1 destination; has mst put in 1 secret, which it never sees;
-      reads 1 variable of your environment.
-      Network: requests of its own to https://*.acme.com; no command names a program
-      that is known for it. mst keeps no command from the network.
-      ! runs beside what the evaluated client wrote, as you: workspace:check
-      ! may send what it sees to: http:https://*.acme.com
-      ! among these every host below a name: http:https://*.acme.com
-      ! It reads nothing of a trial itself, only what its commands print of it, and
-        decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+    [IN SHORT]
     `mst plugin inspect check.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);

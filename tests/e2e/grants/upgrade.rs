@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{mst, plugin, space};
+use super::{apart_from_the_page, mst, plugin, space};
 use crate::support::{Eval, Space, sha256, wasm};
 
 #[test]
@@ -79,7 +79,7 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
     hint: `mst plugin inspect wide.wasm` shows all of it; say `--grant KEY` for each, `--grant all` or `--grant none`
     ");
     assert_eq!(space.read("mst.lock"), before);
-    insta::assert_snapshot!(mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0), @"
+    insta::assert_snapshot!(apart_from_the_page(&mst(&space, "plugin add wide.wasm --grant http:https://*.acme.com").exits(0)), @"
     exit 0
     -- stdout
     acme/judge/check 2.0.0 in mst.lock
@@ -101,21 +101,7 @@ fn an_upgrade_stops_until_what_widened_is_approved() {
     -- stderr
     acme/judge/check 2.0.0
       standing  a stranger's, in your lock: granted 2 of 3 requests
-
-    In short
-      This judge has 1 command run in trials' workspaces, as you; sends requests to
-      1 destination; reads 1 variable of your environment.
-      For itself it asks for no directory and no secret; its commands have more
-      without asking.
-      Network: requests of its own to https://*.acme.com; no command names a program
-      that is known for it. mst keeps no command from the network.
-      ! runs beside what the evaluated client wrote, as you: workspace:check
-      ! may send what it sees to: http:https://*.acme.com
-      ! among these every host below a name: http:https://*.acme.com
-      ! It reads nothing of a trial itself, only what its commands print of it, and
-        decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+    [IN SHORT]
     `mst plugin inspect wide.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);
