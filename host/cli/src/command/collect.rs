@@ -59,6 +59,8 @@ pub(crate) fn collect(args: CollectArgs) -> Result<Exit, Failure> {
     });
     // stdin's thread may hang in a read for ever; what matters is that the clients are gone.
     runtime.shutdown_background();
+    // A trial that was given up may not have been dropped yet, and nobody drops it after this process.
+    mst_process::kill_all();
     mst_process::settle(SETTLE);
     done.map(|()| Exit::Done).map_err(|failure| failure.exit(Exit::Partial))
 }
