@@ -1,20 +1,24 @@
 //! Directories that the lock binds: written to and read as they were granted, and never left, by
-//! `test/judge/hostile` with a `dir` that it asks for.
+//! `test/judge/hostile` with a `dir` that it asks for. Whoever tries has its call ended.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Space, guest, need, wasm};
+use crate::support::{Eval, Space, case, guest, need, wasm};
 
 /// As no other text has it.
 const OUTSIDE: &str = "what-stands-outside";
 
-/// A place with a directory to bind and one beside it, and a judge that has `access` to the first and
-/// behaves so.
-fn space(access: &str, options: &Value) -> Option<Space> {
+/// How many trials meet a link that is changed meanwhile.
+const TRIALS: usize = 300;
+
+/// A place with a directory to bind and one beside it, and judges of a plugin that has `access` to the
+/// first.
+fn space(access: &str, eval: Eval) -> Option<Space> {
     let bytes = fs::read(guest("judge")?).expect("reads");
     let mut manifest = wasm::manifest(&bytes);
     manifest["dir"] = json!([{"name": "notes", "access": access}]);
@@ -22,26 +26,56 @@ fn space(access: &str, options: &Value) -> Option<Space> {
     space.write("judge.wasm", wasm::with_manifest(&bytes, &manifest));
     space.write("notes/inside", "what stands inside");
     space.write("outside/secret", OUTSIDE);
-    Eval::new()
-        .judges(json!([{"id": "judge", "plugin": "test/judge/hostile", "options": options}]))
-        .write(&space);
+    eval.write(&space);
     let args = ["plugin", "add", "judge.wasm", "--grant", "all", "--bind", "dir:notes=notes"];
     space.mst(args).exits(0);
     Some(space)
 }
 
-/// Runs the eval, and has what the judge tells.
-fn told(space: &Space) -> String {
-    space.mst(["run", "eval.yaml"]).exits(0);
-    let run = space.run();
-    run.grade("judge", "a/v/0")["verdict"]["reason"].as_str().expect("a verdict").to_owned()
+fn judge(id: &str, options: &Value) -> Value {
+    json!({"id": id, "plugin": "test/judge/hostile", "options": options})
 }
 
-fn with_links(access: &str) -> Option<Space> {
-    let space = space(access, &json!({"behaviour": "dir"}))?;
+const ATTEMPTS: [&str; 15] = [
+    "read",
+    "read what is not there",
+    "read a link that leads out",
+    "read a link that leads out to nothing",
+    "read below a link that leads out",
+    "list a link that leads out",
+    "tell of a link that leads out",
+    "write",
+    "write a link that leads out",
+    "write below a link that leads out",
+    "move below a link that leads out",
+    "move from below a link that leads out",
+    "write above",
+    "make a link that leads out",
+    "make a link to the root",
+];
+
+/// What comes of each attempt, each in a call of its own, a line each: what the judge was told, or why its
+/// call was ended.
+fn attempts(access: &str) -> Option<(Space, String)> {
+    let id = |attempt: &str| attempt.replace(' ', "-");
+    let judges: Vec<Value> = ATTEMPTS
+        .iter()
+        .map(|attempt| judge(&id(attempt), &json!({"behaviour": "dir", "attempt": attempt})))
+        .collect();
+    let space = space(access, Eval::new().judges(json!(judges)))?;
     symlink("../outside/secret", space.path("notes/link")).expect("linked");
+    symlink("../outside/nothing", space.path("notes/nowhere")).expect("linked");
     symlink("../outside", space.path("notes/out")).expect("linked");
-    Some(space)
+    space.mst(["run", "eval.yaml"]).exits(106);
+    let run = space.run();
+    let mut told = String::new();
+    for attempt in ATTEMPTS {
+        let result = run.grade(&id(attempt), "a/v/0");
+        let what = result["verdict"]["reason"].as_str().or_else(|| result["error"]["message"].as_str());
+        let what = what.unwrap_or_else(|| panic!("neither a verdict nor an error: {result}"));
+        told.push_str(&format!("{attempt}: {}\n", what.replace("`test/judge/hostile` was ", "")));
+    }
+    Some((space, told))
 }
 
 /// Nothing came out and nothing went there.
@@ -56,40 +90,48 @@ fn assert_outside_untouched(space: &Space) {
 }
 
 #[test]
-fn what_may_be_written_is_written_and_no_link_leads_out() {
-    let space = need!(with_links("read-write"));
-    insta::assert_snapshot!(told(&space), @r#"
+fn what_may_be_written_is_written_and_who_leads_out_is_ended() {
+    let (space, told) = need!(attempts("read-write"));
+    insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
-    read a link that leads out: Err(PermissionDenied)
-    read below a link that leads out: Err(PermissionDenied)
-    list a link that leads out: Err(PermissionDenied)
+    read what is not there: Err(NotFound)
+    read a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
+    read a link that leads out to nothing: denied `descriptor.open-at("/notes/nowhere")`: a link on the path leads out of the directory that it was given
+    read below a link that leads out: denied `descriptor.open-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
+    list a link that leads out: denied `descriptor.open-at("/notes/out")`: a link on the path leads out of the directory that it was given
+    tell of a link that leads out: Ok("")
     write: Ok("")
-    write a link that leads out: Err(PermissionDenied)
-    write below a link that leads out: Err(PermissionDenied)
-    move below a link that leads out: Err(PermissionDenied)
-    write above: Err(PermissionDenied)
-    make a link that leads out: Err(PermissionDenied)
-    read below the link that it made: Err(NotFound)
+    write a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
+    write below a link that leads out: denied `descriptor.open-at("/notes/out/new")`: a link on the path leads out of the directory that it was given
+    move below a link that leads out: denied `descriptor.rename-at("/notes/out/new")`: a link on the path leads out of the directory that it was given
+    move from below a link that leads out: denied `descriptor.rename-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
+    write above: denied `descriptor.open-at("/notes/../outside/new")`: the path leads out of the directory that it was given
+    make a link that leads out: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
+    make a link to the root: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
     "#);
     assert_eq!(space.read("notes/new"), "new");
     assert_outside_untouched(&space);
 }
 
 #[test]
-fn what_may_be_read_is_not_written() {
-    let space = need!(with_links("read"));
-    insta::assert_snapshot!(told(&space), @r#"
+fn what_may_be_read_is_not_written_and_who_tries_is_ended() {
+    let (space, told) = need!(attempts("read"));
+    insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
-    read a link that leads out: Err(PermissionDenied)
-    read below a link that leads out: Err(PermissionDenied)
-    list a link that leads out: Err(PermissionDenied)
-    write: Err(PermissionDenied)
-    write a link that leads out: Err(PermissionDenied)
-    write below a link that leads out: Err(PermissionDenied)
-    move below a link that leads out: Err(PermissionDenied)
-    write above: Err(PermissionDenied)
-    make a link that leads out: Err(PermissionDenied)
-    read below the link that it made: Err(NotFound)
+    read what is not there: Err(NotFound)
+    read a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
+    read a link that leads out to nothing: denied `descriptor.open-at("/notes/nowhere")`: a link on the path leads out of the directory that it was given
+    read below a link that leads out: denied `descriptor.open-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
+    list a link that leads out: denied `descriptor.open-at("/notes/out")`: a link on the path leads out of the directory that it was given
+    tell of a link that leads out: Ok("")
+    write: denied `descriptor.open-at("/notes/new")`: its manifest asks for `dir:notes` to read only
+    write a link that leads out: denied `descriptor.open-at("/notes/link")`: its manifest asks for `dir:notes` to read only
+    write below a link that leads out: denied `descriptor.open-at("/notes/out/new")`: its manifest asks for `dir:notes` to read only
+    move below a link that leads out: denied `descriptor.rename-at("/notes/inside")`: its manifest asks for `dir:notes` to read only
+    move from below a link that leads out: denied `descriptor.rename-at("/notes/out/secret")`: its manifest asks for `dir:notes` to read only
+    write above: denied `descriptor.open-at("/notes/../outside/new")`: the path leads out of the directory that it was given
+    make a link that leads out: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
+    make a link to the root: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
     "#);
     assert!(!space.path("notes/new").exists());
     assert_outside_untouched(&space);
@@ -99,6 +141,19 @@ fn what_may_be_read_is_not_written() {
         denied.contains("dir:notes") && denied.contains("its manifest asks for `dir:notes` to read only"),
         "{denied}"
     );
+    assert!(denied.contains("a link on the path leads out of the directory"), "{denied}");
+}
+
+#[test]
+fn a_refused_path_ends_each_trial_that_meets_it_and_is_said_once() {
+    let write = judge("judge", &json!({"behaviour": "dir", "attempt": "write"}));
+    let eval = Eval::new().cases(["a", "b", "c"].map(case)).judges(json!([write]));
+    let space = need!(space("read", eval));
+    let output = space.mst(["run", "eval.yaml"]).exits(106);
+    let denial =
+        "was denied `descriptor.open-at(\"/notes/new\")`: its manifest asks for `dir:notes` to read only";
+    assert_eq!(output.stdout.matches(denial).count(), 1, "however many trials met it: {output}");
+    assert!(!space.path("notes/new").exists());
 }
 
 /// Says that it is over, however its scope is left.
@@ -112,11 +167,14 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn no_link_that_is_changed_meanwhile_leads_out() {
-    let space = need!(space("read-write", &json!({"behaviour": "dir-race", "count": 1500})));
+    let eval = Eval::new()
+        .set("trials", json!(TRIALS))
+        .judges(json!([judge("judge", &json!({"behaviour": "dir-race"}))]));
+    let space = need!(space("read-write", eval));
     space.write("notes/real/secret", "inside");
     symlink("real", space.path("notes/flip")).expect("linked");
     let over = AtomicBool::new(false);
-    let told = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(|| {
             for target in ["../outside", "real"].iter().cycle() {
                 if over.load(Ordering::Relaxed) {
@@ -129,17 +187,28 @@ fn no_link_that_is_changed_meanwhile_leads_out() {
         });
         // Else the scope would wait for the other for ever where this panics.
         let _ends = Ends(&over);
-        told(&space)
+        space.mst(["run", "eval.yaml"]).exits(106);
     });
-    let times = |what: &str| {
-        let lines =
-            told.lines().filter_map(|line| line.strip_prefix(what)?.strip_prefix(": ")?.parse::<u64>().ok());
-        lines.sum::<u64>()
-    };
-    // It led in and out while the judge was at it.
-    for (one, other) in [("read inside", "read refused"), ("wrote", "wrote nothing")] {
-        assert!(times(one) > 0 && times(other) > 0, "{told}");
-        assert_eq!(times(one) + times(other), 1500, "{told}");
+    let run = space.run();
+    let mut times = BTreeMap::<String, usize>::new();
+    for index in 0..TRIALS {
+        let result = run.grade("judge", &format!("a/v/{index}"));
+        let what = match result["verdict"]["reason"].as_str() {
+            Some(told) => told.to_owned(),
+            None => {
+                let error = result["error"]["message"].as_str().expect("an error").to_owned();
+                assert!(error.contains("a link on the path leads out of the directory"), "{error}");
+                "ended".to_owned()
+            }
+        };
+        *times.entry(what).or_default() += 1;
+    }
+    // It led in and out while judges were at it. One that saw it lead out was ended, unless it led in again
+    // when that was looked into: then the path was just not permitted.
+    let known = ["ended", "read None", r#"read Some("inside")"#, "wrote", "wrote nothing"];
+    assert!(times.keys().all(|what| known.contains(&what.as_str())), "{times:?}");
+    for what in ["ended", r#"read Some("inside")"#, "wrote"] {
+        assert!(times.contains_key(what), "{times:?}");
     }
     assert_outside_untouched(&space);
 }

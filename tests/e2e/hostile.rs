@@ -148,7 +148,7 @@ fn a_crash_is_said_with_its_last_words() {
     insta::assert_snapshot!(broken(&output), @"
     2 × trap: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed
         first at a v #0
-    2 × panic: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed; its last words: thread '<unnamed>' (1) panicked at judge/src/lib.rs:42:24: / told to panic / note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    2 × panic: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed; its last words: thread '<unnamed>' (1) panicked at judge/src/lib.rs:44:24: / told to panic / note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
         first at a v #0
     2 × exit: `test/judge/hostile` crashed in `judge`: it exited with code 0 in place of an answer
         first at a v #0

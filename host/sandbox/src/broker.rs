@@ -221,7 +221,7 @@ impl Broker {
                 let mut pass = Pass::open(&self.record, function, asks, rule);
                 match call {
                     Call::Dir { dir, path, .. } => {
-                        pass.args(|| clean(&format!("/{dir}/{path}"), MAX_ARGS, false));
+                        pass.args(|| format!("{:?}", clean(&format!("/{dir}/{path}"), MAX_ARGS, false)));
                     }
                     Call::SecretTo { .. } | Call::SecretIn { .. } => pass.args(|| in_words(function, call)),
                     _ => {}
@@ -233,21 +233,18 @@ impl Broker {
                 let mut pass = Pass::open(&self.record, function, asks, denial.rule.clone());
                 pass.args(|| denial.call.clone());
                 pass.denied(denial.grant.clone());
-                // A language's runtime tries paths and copes with a refusal, so that one of a path
-                // is an error to the guest and not its end.
-                if !matches!(call, Call::Dir { .. }) {
-                    self.record.refuse(&denial);
-                }
+                self.record.refuse(&denial);
                 Err(Denied(denial))
             }
         }
     }
 
-    /// Refuses a call that was admitted, for what turned out on its way.
-    pub(crate) fn refuse_late(&self, pass: Pass, rule: String) {
-        if let Some(denial) = pass.refused(rule) {
-            self.record.refuse(&denial);
-        }
+    /// Refuses a call that was admitted, for what turned out on its way. None where the call is only
+    /// counted: of those none is refused.
+    pub(crate) fn refuse_late(&self, pass: Pass, rule: String) -> Option<Denied> {
+        let denial = pass.refused(rule)?;
+        self.record.refuse(&denial);
+        Some(Denied(denial))
     }
 
     /// The rule that admits a call, or what there is to say to the person.
@@ -276,7 +273,7 @@ impl Broker {
         }
     }
 
-    /// The first refusal that ends the guest's call, if there was one.
+    /// The first refusal, which ends the guest's call, if there was one.
     pub(crate) fn first_denial(&self) -> Option<Denial> {
         self.record.first_denial()
     }

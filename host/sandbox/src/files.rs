@@ -1,11 +1,15 @@
 //! `wasi:filesystem` with the broker before it: whatever names a path is decided on and has a line in
 //! the audit. What is done with a file that is open is counted; its opening was decided on.
 //!
-//! A refusal is an error to the guest (`not-permitted`), since the runtime of a language tries paths
-//! for its own sake. Below this, wasmtime holds every path to its directory again, symlinks included.
+//! A refusal ends the guest's call, as every refusal does. Below this, wasmtime holds every path to its
+//! directory again, symlinks included; that a link led out is found there, and is a refusal too.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
@@ -18,10 +22,21 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 use crate::audit::Pass;
 use crate::broker::{Ambient, Broker, Call};
+use crate::guest::Preopen;
 
 /// Where the directories and files are that a guest has open, by the number that it knows them by.
-#[derive(Default)]
-pub(crate) struct Opened(HashMap<u32, Place>);
+pub(crate) struct Opened {
+    places: HashMap<u32, Place>,
+    /// Where the directories are on this machine, by their names in the manifest.
+    roots: HashMap<String, PathBuf>,
+}
+
+impl Opened {
+    pub(crate) fn nothing_yet(dirs: &[Preopen]) -> Opened {
+        let roots = dirs.iter().map(|dir| (dir.name.clone(), dir.path.clone())).collect();
+        Opened { places: HashMap::new(), roots }
+    }
+}
 
 #[derive(Clone)]
 struct Place {
@@ -70,6 +85,29 @@ impl Place {
     }
 }
 
+/// A path that is being looked at.
+struct At {
+    pass: Pass,
+    place: Place,
+}
+
+/// What came of a call, in a word.
+fn name_of<T>(result: &FsResult<T>) -> &'static str {
+    match result {
+        Ok(_) => "ok",
+        Err(error) => error.downcast_ref().map_or("failed", |code: &ErrorCode| code.name()),
+    }
+}
+
+/// Whether a path that the system would not permit leads out of `root` by a link. Where that can't be said
+/// it was the system that did not permit it.
+fn a_link_leads_out(root: &Path, path: &str) -> bool {
+    let found = Dir::open_ambient_dir(root, ambient_authority()).and_then(|root| root.metadata(path));
+    // cap-std's own refusal, and none of the system's.
+    found
+        .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none())
+}
+
 /// Whether a path leads out of the directory that it begins in, whatever stands there.
 fn leads_out(path: &str) -> bool {
     let mut depth = 0i64;
@@ -86,7 +124,7 @@ fn leads_out(path: &str) -> bool {
 
 impl Files<'_> {
     /// Has the broker decide on a path.
-    fn at(&self, function: &'static str, fd: &Fd, path: &str, writes: bool) -> FsResult<Pass> {
+    fn at(&self, function: &'static str, fd: &Fd, path: &str, writes: bool) -> FsResult<At> {
         self.at_leading(function, fd, path, leads_out(path), writes)
     }
 
@@ -97,22 +135,54 @@ impl Files<'_> {
         path: &str,
         leads_out: bool,
         writes: bool,
-    ) -> FsResult<Pass> {
+    ) -> FsResult<At> {
         let nowhere = Place { dir: String::new(), path: String::new() };
-        let from = self.opened.0.get(&fd.rep()).unwrap_or(&nowhere);
+        let from = self.opened.places.get(&fd.rep()).unwrap_or(&nowhere);
         let place = from.join(path);
         let long = place.is_none();
         let place = place.unwrap_or_else(|| Place { dir: from.dir.clone(), path: "(too long)".to_owned() });
         let call = Call::Dir { function, dir: &place.dir, path: &place.path, leads_out, writes };
-        let mut pass = self.broker.pass(call).map_err(|_| ErrorCode::NotPermitted)?;
+        let mut pass = self.broker.pass(call).map_err(FsError::trap)?;
         if long {
             pass.end("name-too-long", 0, 0);
             return Err(ErrorCode::NameTooLong.into());
         }
         if writes {
-            pass.leave().map_err(|_| ErrorCode::Io)?;
+            pass.leave().map_err(FsError::trap)?;
         }
-        Ok(pass)
+        Ok(At { pass, place })
+    }
+
+    /// Ends a call with what came of it.
+    async fn end<T: Send>(&mut self, at: At, result: FsResult<T>) -> FsResult<T> {
+        let at = self.hold(at, name_of(&result)).await?;
+        at.pass.end(name_of(&result), 0, 0);
+        result
+    }
+
+    /// Ends a call about two paths.
+    async fn end_both<T: Send>(&mut self, from: At, to: At, result: FsResult<T>) -> FsResult<T> {
+        let from = self.hold(from, name_of(&result)).await?;
+        from.pass.end(name_of(&result), 0, 0);
+        self.end(to, result).await
+    }
+
+    /// Refuses a path that turned out to lead out of its directory.
+    async fn hold(&mut self, at: At, result: &'static str) -> FsResult<At> {
+        if result != ErrorCode::NotPermitted.name() || !self.leads_out_by_a_link(&at.place).await {
+            return Ok(at);
+        }
+        let rule = "a link on the path leads out of the directory that it was given";
+        match self.broker.refuse_late(at.pass, rule.to_owned()) {
+            Some(denied) => Err(FsError::trap(denied)),
+            None => Err(ErrorCode::NotPermitted.into()),
+        }
+    }
+
+    async fn leads_out_by_a_link(&mut self, place: &Place) -> bool {
+        let Some(root) = self.opened.roots.get(&place.dir).cloned() else { return false };
+        let path = if place.path.is_empty() { ".".to_owned() } else { place.path.clone() };
+        tokio::task::spawn_blocking(move || a_link_leads_out(&root, &path)).await.unwrap_or(false)
     }
 
     /// Counts a call about something that is open.
@@ -122,22 +192,13 @@ impl Files<'_> {
     }
 }
 
-/// Ends a call with what came of it.
-fn end<T>(pass: Pass, result: FsResult<T>) -> FsResult<T> {
-    match &result {
-        Ok(_) => pass.ok(),
-        Err(error) => pass.end(error.downcast_ref().map_or("failed", |code: &ErrorCode| code.name()), 0, 0),
-    }
-    result
-}
-
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
         let _ = self.broker.pass(Call::Ambient(Ambient::Preopens))?;
         let directories = self.wasi.get_directories()?;
         for (fd, path) in &directories {
             let dir = path.trim_start_matches('/').to_owned();
-            self.opened.0.insert(fd.rep(), Place { dir, path: String::new() });
+            self.opened.places.insert(fd.rep(), Place { dir, path: String::new() });
         }
         Ok(directories)
     }
@@ -168,23 +229,24 @@ impl HostDescriptor for Files<'_> {
     ) -> FsResult<Fd> {
         let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || flags.contains(DescriptorFlags::WRITE);
-        let pass = self.at("descriptor.open-at", &fd, &path, writes)?;
-        let place = self.opened.0.get(&fd.rep()).and_then(|place| place.join(&path));
+        let at = self.at("descriptor.open-at", &fd, &path, writes)?;
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
-        if let (Ok(fd), Some(place)) = (&made, place) {
-            self.opened.0.insert(fd.rep(), place);
+        if let Ok(fd) = &made {
+            self.opened.places.insert(fd.rep(), at.place.clone());
         }
-        end(pass, made)
+        self.end(at, made).await
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let pass = self.at("descriptor.create-directory-at", &fd, &path, true)?;
-        end(pass, self.wasi.create_directory_at(fd, path).await)
+        let at = self.at("descriptor.create-directory-at", &fd, &path, true)?;
+        let done = self.wasi.create_directory_at(fd, path).await;
+        self.end(at, done).await
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        let pass = self.at("descriptor.stat-at", &fd, &path, false)?;
-        end(pass, self.wasi.stat_at(fd, flags, path).await)
+        let at = self.at("descriptor.stat-at", &fd, &path, false)?;
+        let done = self.wasi.stat_at(fd, flags, path).await;
+        self.end(at, done).await
     }
 
     async fn set_times_at(
@@ -195,8 +257,9 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let pass = self.at("descriptor.set-times-at", &fd, &path, true)?;
-        end(pass, self.wasi.set_times_at(fd, flags, path, accessed, modified).await)
+        let at = self.at("descriptor.set-times-at", &fd, &path, true)?;
+        let done = self.wasi.set_times_at(fd, flags, path, accessed, modified).await;
+        self.end(at, done).await
     }
 
     async fn link_at(
@@ -209,41 +272,45 @@ impl HostDescriptor for Files<'_> {
     ) -> FsResult<()> {
         let from = self.at("descriptor.link-at", &fd, &old, true)?;
         let to = self.at("descriptor.link-at", &new_fd, &new, true)?;
-        from.ok();
-        end(to, self.wasi.link_at(fd, flags, old, new_fd, new).await)
+        let done = self.wasi.link_at(fd, flags, old, new_fd, new).await;
+        self.end_both(from, to, done).await
     }
 
     async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
-        let pass = self.at("descriptor.readlink-at", &fd, &path, false)?;
-        end(pass, self.wasi.readlink_at(fd, path).await)
+        let at = self.at("descriptor.readlink-at", &fd, &path, false)?;
+        let done = self.wasi.readlink_at(fd, path).await;
+        self.end(at, done).await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let pass = self.at("descriptor.remove-directory-at", &fd, &path, true)?;
-        end(pass, self.wasi.remove_directory_at(fd, path).await)
+        let at = self.at("descriptor.remove-directory-at", &fd, &path, true)?;
+        let done = self.wasi.remove_directory_at(fd, path).await;
+        self.end(at, done).await
     }
 
     async fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
         let from = self.at("descriptor.rename-at", &fd, &old, true)?;
         let to = self.at("descriptor.rename-at", &new_fd, &new, true)?;
-        from.ok();
-        end(to, self.wasi.rename_at(fd, old, new_fd, new).await)
+        let done = self.wasi.rename_at(fd, old, new_fd, new).await;
+        self.end_both(from, to, done).await
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
         // Whoever follows it later may not look where it leads.
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let from = self.opened.0.get(&fd.rep()).map_or("", |place| place.path.as_str());
+        let from = self.opened.places.get(&fd.rep()).map_or("", |place| place.path.as_str());
         let out = leads_out(&path)
             || target.starts_with('/')
             || leads_out([from, parent, &target].join("/").trim_start_matches('/'));
-        let pass = self.at_leading("descriptor.symlink-at", &fd, &path, out, true)?;
-        end(pass, self.wasi.symlink_at(fd, target, path).await)
+        let at = self.at_leading("descriptor.symlink-at", &fd, &path, out, true)?;
+        let done = self.wasi.symlink_at(fd, target, path).await;
+        self.end(at, done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let pass = self.at("descriptor.unlink-file-at", &fd, &path, true)?;
-        end(pass, self.wasi.unlink_file_at(fd, path).await)
+        let at = self.at("descriptor.unlink-file-at", &fd, &path, true)?;
+        let done = self.wasi.unlink_file_at(fd, path).await;
+        self.end(at, done).await
     }
 
     async fn metadata_hash_at(
@@ -252,13 +319,15 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let pass = self.at("descriptor.metadata-hash-at", &fd, &path, false)?;
-        end(pass, self.wasi.metadata_hash_at(fd, flags, path).await)
+        let at = self.at("descriptor.metadata-hash-at", &fd, &path, false)?;
+        let done = self.wasi.metadata_hash_at(fd, flags, path).await;
+        self.end(at, done).await
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
-        let pass = self.at("descriptor.read-directory", &fd, "", false)?;
-        end(pass, self.wasi.read_directory(fd).await)
+        let at = self.at("descriptor.read-directory", &fd, "", false)?;
+        let done = self.wasi.read_directory(fd).await;
+        self.end(at, done).await
     }
 
     async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
@@ -287,8 +356,9 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
-        let pass = self.at("descriptor.set-times", &fd, "", true)?;
-        end(pass, self.wasi.set_times(fd, accessed, modified).await)
+        let at = self.at("descriptor.set-times", &fd, "", true)?;
+        let done = self.wasi.set_times(fd, accessed, modified).await;
+        self.end(at, done).await
     }
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
@@ -338,7 +408,7 @@ impl HostDescriptor for Files<'_> {
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         let _ = self.broker.pass(Call::Ambient(Ambient::Drop))?;
-        self.opened.0.remove(&fd.rep());
+        self.opened.places.remove(&fd.rep());
         HostDescriptor::drop(&mut self.wasi, fd)
     }
 }

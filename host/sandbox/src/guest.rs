@@ -210,7 +210,7 @@ pub(crate) fn new_store(
         judging,
         exec: None,
         sharding: None,
-        opened: Opened::default(),
+        opened: Opened::nothing_yet(&dirs),
         printed,
         wasi: wasi.build(),
         http: WasiHttpCtx::new(),

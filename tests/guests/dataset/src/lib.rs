@@ -80,7 +80,9 @@ impl GuestCursor for Cursor {
             "escapes" => once(vec![bad::escapes()]),
 
             "fs-escape" => {
-                once(vec![bad::prompt(escape::attempts(self.options.path.as_deref().unwrap_or("/data")))])
+                let path = self.options.path.as_deref().unwrap_or("/data");
+                let came = escape::attempt(path, count(0)).unwrap_or_else(|| "no further attempt".to_owned());
+                once(vec![bad::prompt(came)])
             }
             "options" => once(vec![bad::prompt(format!(
                 "path={:?} count={:?}",

@@ -18,6 +18,8 @@ use serde::de::IgnoredAny;
 struct Options {
     behaviour: String,
     count: Option<u64>,
+    #[serde(default)]
+    attempt: String,
     #[serde(rename = "cmd", default)]
     _cmd: IgnoredAny,
 }
@@ -78,8 +80,8 @@ impl Judge for Hostile {
             "stdin-not-admitted" => Ok(reach::run("echo-stdin", &[], Some("input"))),
             "sleep-in-host-call" => Ok(reach::run("sleep", &[], None)),
             "fs-escape" => Ok(reach::files()),
-            "dir" => Ok(dir::attempts()),
-            "dir-race" => Ok(dir::race(count(1000))),
+            "dir" => dir::attempt(&options.attempt),
+            "dir-race" => Ok(dir::race(trial)),
             "env-dump" => Ok(reach::environment()),
             "state" => Ok(reach::state()),
             "echo-evidence" => reach::evidence(trial),
