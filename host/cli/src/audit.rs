@@ -14,10 +14,19 @@ use crate::error::Failure;
 #[derive(Default)]
 struct Audit(OnceLock<AuditLog>);
 
+impl Audit {
+    fn log(&self) -> io::Result<&AuditLog> {
+        self.0.get().ok_or_else(|| io::Error::other("there is no run yet"))
+    }
+}
+
 impl AuditSink for Audit {
     fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()> {
-        let log = self.0.get().ok_or_else(|| io::Error::other("there is no run yet"))?;
-        log.append(by, calls).map_err(io::Error::other)
+        self.log()?.append(by, calls).map_err(io::Error::other)
+    }
+
+    fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> io::Result<()> {
+        self.log()?.keep(by, calls).map_err(io::Error::other)
     }
 }
 

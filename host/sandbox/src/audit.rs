@@ -1,7 +1,7 @@
 //! The record of what one instance calls, and where it goes.
 //!
 //! Calls are kept in memory and handed on when the host's call into the guest ends. One whose effect
-//! leaves the host is handed on before it is done: what can't be recorded is not done. How much one
+//! leaves the host is handed on, and written, before it is done: what can't be recorded is not done. How much one
 //! call into a guest can put into the record is bounded, whatever the guest does: beyond the first
 //! [`MAX_LINES`] calls of a function they are counted in one line.
 
@@ -37,6 +37,12 @@ pub trait AuditSink: Send + Sync {
     /// Takes calls, in the order in which they ended. When this returns they must outlive the
     /// process. It must not block for long: a guest waits for it. An error ends the guest's call.
     fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()>;
+
+    /// Takes calls that have left nothing outside of the host. They must outlive the process as soon as
+    /// what came of them does, and later calls.
+    fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> io::Result<()> {
+        self.append(by, &calls)
+    }
 }
 
 /// Drops every call: for tests, and for whoever measures.
@@ -52,7 +58,7 @@ impl AuditSink for Unrecorded {
 /// The record of one instance.
 pub(crate) struct Record {
     sink: Arc<dyn AuditSink>,
-    by: Caller,
+    by: Arc<Caller>,
     state: Mutex<State>,
 }
 
@@ -60,6 +66,8 @@ pub(crate) struct Record {
 struct State {
     within: &'static str,
     kept: Vec<AuditCall>,
+    /// Whether one of them has left the host, or was denied.
+    grave: bool,
     seen: Vec<Seen>,
     ambient: [u64; Ambient::COUNT],
     /// Why lines were lost; the call into the guest does not succeed then.
@@ -81,7 +89,7 @@ struct Seen {
 
 impl Record {
     pub(crate) fn new(sink: Arc<dyn AuditSink>, by: Caller) -> Arc<Record> {
-        Arc::new(Record { sink, by, state: Mutex::default() })
+        Arc::new(Record { sink, by: Arc::new(by), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -126,17 +134,19 @@ impl Record {
         if !left && !state.has_room(&call) {
             return;
         }
+        state.grave |= left || call.decision == Decision::Denied;
         state.kept.push(call);
         if state.kept.len() >= MAX_KEPT {
-            state.flush(&*self.sink, &self.by);
+            state.hand_on(&*self.sink, &self.by);
         }
     }
 
     /// Hands on all that is kept and `call`, now.
     pub(crate) fn through(&self, call: AuditCall) -> Result<(), HostFault> {
         let mut state = self.state();
+        state.grave = true;
         state.kept.push(call);
-        state.flush(&*self.sink, &self.by);
+        state.hand_on(&*self.sink, &self.by);
         state.fault()
     }
 
@@ -161,7 +171,7 @@ impl Record {
             state.kept.push(call);
         }
         if !state.kept.is_empty() {
-            state.flush(&*self.sink, &self.by);
+            state.hand_on(&*self.sink, &self.by);
         }
         state.fault()
     }
@@ -201,11 +211,13 @@ impl State {
         false
     }
 
-    fn flush(&mut self, sink: &dyn AuditSink, by: &Caller) {
-        if let Err(error) = sink.append(by, &self.kept) {
+    fn hand_on(&mut self, sink: &dyn AuditSink, by: &Arc<Caller>) {
+        let calls = std::mem::take(&mut self.kept);
+        let handed =
+            if std::mem::take(&mut self.grave) { sink.append(by, &calls) } else { sink.keep(by, calls) };
+        if let Err(error) = handed {
             self.failed.get_or_insert_with(|| error.to_string());
         }
-        self.kept.clear();
     }
 
     fn fault(&self) -> Result<(), HostFault> {

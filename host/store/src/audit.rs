@@ -2,22 +2,27 @@
 //!
 //! Each append is one write to the file and no sync: a line that was appended outlives the process,
 //! and not a power cut. What an eval's plugins did in the last seconds before one is not worth a sync
-//! a call.
+//! a call. Lines that are only kept are written with the next ones that are appended, or before anything
+//! that came of them has its place in the run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mst_model::audit::{AuditCall, AuditLine, Caller};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::whole_lines::WholeLines;
 use crate::{Result, StoreError, json};
 
 /// The longest line that is read.
 const MAX_LINE: u64 = 1 << 20;
+
+/// So many calls are kept at most, and what one caller hands over at once.
+const MANY: usize = 1024;
 
 /// The audit, to be added to. Threads may share it; clones are the same audit.
 #[derive(Debug, Clone)]
@@ -26,12 +31,21 @@ pub struct AuditLog(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    file: Mutex<File>,
+    /// Taken before `kept`, by whoever takes both.
+    lines: Mutex<WholeLines>,
+    kept: Mutex<Kept>,
     /// Whoever can write is the run's one writer.
     _lock: Arc<Lock>,
 }
 
-/// What the lines of one append have in common.
+/// Calls that are not in the file yet.
+#[derive(Debug, Default)]
+struct Kept {
+    from: Vec<(Arc<Caller>, Vec<AuditCall>)>,
+    count: usize,
+}
+
+/// What the lines of one caller have in common.
 #[derive(Serialize)]
 struct LineHead<'a> {
     schema: &'static str,
@@ -45,41 +59,90 @@ impl AuditLog {
         let path = layout.audit();
         let mut file = OpenOptions::new()
             .read(true)
-            .append(true)
+            .write(true)
             .create(true)
+            .truncate(false)
             .open(&path)
             .map_err(StoreError::io("open", &path))?;
         let whole = end_of_whole_lines(&mut file).map_err(StoreError::io("read", &path))?;
-        file.set_len(whole).map_err(StoreError::io("mend", &path))?;
-        Ok(AuditLog(Arc::new(Inner { path, file: Mutex::new(file), _lock: lock })))
+        let lines = Mutex::new(WholeLines::open(path.clone(), file, whole, false)?);
+        Ok(AuditLog(Arc::new(Inner { path, lines, kept: Mutex::default(), _lock: lock })))
     }
 
-    /// Adds a line for each call. When this returns they are with the system.
+    /// Adds a line for each call, after those that are kept. When this returns they are with the system.
     pub fn append(&self, by: &Caller, calls: &[AuditCall]) -> Result<()> {
-        if calls.is_empty() {
-            return Ok(());
+        self.0.write(Some((by, calls)))
+    }
+
+    /// Keeps calls, to be written with the next that are appended.
+    pub fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> Result<()> {
+        if self.0.kept().count >= MANY {
+            self.flush()?;
         }
-        let path = &self.0.path;
-        let no_json = |source| StoreError::NoJson { path: path.clone(), source };
-        let head = LineHead { schema: AuditLine::SCHEMA, by };
-        let mut bytes = Vec::with_capacity(calls.len() * 320);
-        serde_json::to_writer(&mut bytes, &head).map_err(no_json)?;
+        let mut kept = self.0.kept();
+        kept.count += calls.len();
+        kept.from.push((by.clone(), calls));
+        Ok(())
+    }
+
+    /// Writes what is kept. When this returns it is with the system.
+    pub fn flush(&self) -> Result<()> {
+        self.0.write(None)
+    }
+}
+
+impl Inner {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, last: Option<(&Caller, &[AuditCall])>) -> Result<()> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = std::mem::take(&mut *self.kept());
+        let from = kept.from.iter().map(|(by, calls)| (&**by, &calls[..])).chain(last);
+        let written = match bytes_of(from) {
+            Ok(bytes) if bytes.is_empty() => Ok(()),
+            Ok(bytes) => lines.add(&bytes),
+            Err(source) => Err(StoreError::NoJson { path: self.path.clone(), source }),
+        };
+        if written.is_err() {
+            // Before what others have kept since.
+            let mut now = self.kept();
+            now.count += kept.count;
+            now.from.splice(..0, kept.from);
+        }
+        written
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.write(None);
+    }
+}
+
+fn bytes_of<'a>(from: impl Iterator<Item = (&'a Caller, &'a [AuditCall])>) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (by, calls) in from {
+        let start = bytes.len();
+        bytes.reserve(calls.len() * 320);
+        serde_json::to_writer(&mut bytes, &LineHead { schema: AuditLine::SCHEMA, by })?;
         // A line is the fields of the head and those of the call, in one object: the head's closing
         // brace and the call's opening one make a comma.
-        let head = bytes.len() - 1;
+        let head = start..bytes.len() - 1;
+        bytes.truncate(if calls.is_empty() { start } else { head.end });
         for (at, call) in calls.iter().enumerate() {
-            match at {
-                0 => bytes.truncate(head),
-                _ => bytes.extend_from_within(..head),
+            if at > 0 {
+                bytes.extend_from_within(head.clone());
             }
             let joint = bytes.len();
-            serde_json::to_writer(&mut bytes, call).map_err(no_json)?;
+            serde_json::to_writer(&mut bytes, call)?;
             bytes[joint] = b',';
             bytes.push(b'\n');
         }
-        let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&bytes).map_err(StoreError::io("write", path))
     }
+    Ok(bytes)
 }
 
 /// Where the last whole line ends.
@@ -207,11 +270,67 @@ mod tests {
         drop(log);
         // Longer than the block that is read from the end.
         let mut file = OpenOptions::new().append(true).open(layout.audit()).expect("opens");
-        file.write_all(&[b'x'; 10_000]).expect("writes");
+        std::io::Write::write_all(&mut file, &[b'x'; 10_000]).expect("writes");
         assert_eq!(args(dir.path()), ["1", "2"]);
         let log = AuditLog::open(&layout, lock).expect("opens");
         log.append(&caller(), &[call("3")]).expect("writes");
         assert_eq!(args(dir.path()), ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn what_is_kept_is_written_with_the_next_that_is_appended_and_at_the_end() {
+        let dir = tempfile::tempdir().expect("makes");
+        let layout = Layout::new(dir.path());
+        let lock = Arc::new(Lock::take(&layout).expect("locks"));
+        let log = AuditLog::open(&layout, lock).expect("opens");
+        let (one, other) = (Arc::new(caller()), Arc::new(Caller { about: Some("b".into()), ..caller() }));
+        log.keep(&one, vec![call("1"), call("2")]).expect("kept");
+        log.keep(&one, vec![]).expect("kept");
+        log.keep(&other, vec![call("3")]).expect("kept");
+        assert!(args(dir.path()).is_empty());
+        log.append(&one, &[call("4")]).expect("written");
+        assert_eq!(args(dir.path()), ["1", "2", "3", "4"]);
+        let lines = AuditLines::open(layout.audit()).expect("opens");
+        let about: Vec<_> = lines.map(|line| line.expect("a line").by.about).collect();
+        assert_eq!(about, [None, None, Some("b".into()), None]);
+        log.keep(&one, vec![call("5")]).expect("kept");
+        log.flush().expect("written");
+        assert_eq!(args(dir.path()).len(), 5);
+        log.keep(&one, vec![call("6")]).expect("kept");
+        drop(log);
+        assert_eq!(args(dir.path()).len(), 6);
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_kept() {
+        let dir = tempfile::tempdir().expect("makes");
+        let layout = Layout::new(dir.path());
+        let log = AuditLog::open(&layout, Arc::new(Lock::take(&layout).expect("locks"))).expect("opens");
+        let by = Arc::new(caller());
+        for _ in 0..10 * MANY {
+            log.keep(&by, vec![call("x")]).expect("kept");
+            assert!(log.0.kept().count <= MANY);
+        }
+        assert_eq!(args(dir.path()).len(), 9 * MANY);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_kept_and_comes_first() {
+        let dir = tempfile::tempdir().expect("makes");
+        let layout = Layout::new(dir.path());
+        let log = AuditLog::open(&layout, Arc::new(Lock::take(&layout).expect("locks"))).expect("opens");
+        let by = Arc::new(caller());
+        log.keep(&by, vec![call("1")]).expect("kept");
+        // As a disk without room.
+        let unwritable = File::open(layout.audit()).expect("opens");
+        let unwritable = WholeLines::open(layout.audit(), unwritable, 0, false).expect("opens");
+        let good = std::mem::replace(&mut *log.0.lines.lock().expect("locks"), unwritable);
+        log.append(&by, &[call("not done")]).expect_err("no room");
+        log.flush().expect_err("no room");
+        *log.0.lines.lock().expect("locks") = good;
+        log.keep(&by, vec![call("2")]).expect("kept");
+        log.flush().expect("written");
+        assert_eq!(args(dir.path()), ["1", "2"]);
     }
 
     #[test]

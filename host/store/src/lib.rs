@@ -44,7 +44,8 @@
 //! power cut leaves empty is no grade, and the next grading makes it.
 //!
 //! The audit is appended to as well, and never synced: each append is with the system when it
-//! returns, so that it outlives the process.
+//! returns, so that it outlives the process. What only read is kept, and written before anything that
+//! came of it has its place in the run: no trial and no grade stands there without its calls.
 //!
 //! A trial that is in its place is never replaced. One writer a run: [`RunWriter`] holds the
 //! lock, [`RunDir`] can't write. Reading takes no lock and sees each file either old or new.
@@ -72,6 +73,7 @@ mod stage;
 mod tree;
 mod trial;
 mod unsynced;
+mod whole_lines;
 
 pub use audit::{AuditLines, AuditLog};
 pub use cases::{CaseHead, CaseLines, CasesWriter, StoredCase};

@@ -175,10 +175,23 @@ impl RunWriter {
     /// way has it closed before, so that nothing that was killed reads as something that ended.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        // Whoever closes it is on the way out.
+        let _ = self.flush_calls();
     }
 
+    /// Writes the calls of plugins that the audit keeps. When this returns they are with the system.
+    pub fn flush_calls(&self) -> Result<()> {
+        let audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        audit.map_or(Ok(()), |audit| audit.flush())
+    }
+
+    /// Whether it takes what something came to. Nothing has its place before the calls that it came of are
+    /// in the audit.
     fn takes(&self) -> Result<()> {
-        if self.closed.load(Ordering::SeqCst) { Err(StoreError::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(StoreError::Closed);
+        }
+        self.flush_calls()
     }
 
     /// Replaces the run's record.

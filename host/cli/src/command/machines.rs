@@ -202,6 +202,7 @@ fn reap_run(args: &ReapArgs, progress: &Arc<Progress>) -> Result<Exit, Failure> 
         failed = runtime.block_on(reap_all(&run, &record, &runner, args.left_behind, progress))?;
     }
     runtime.shutdown_background();
+    run.flush_calls().map_err(|error| Failure::from_error(&error))?;
     if failed == 0 { Ok(Exit::Done) } else { Ok(Exit::Partial) }
 }
 

@@ -168,6 +168,7 @@ async fn execute(
     if !stop.finish.is_cancelled() {
         grade(&args, &ready, &run, &record, scratch.path(), &stop, progress).await?;
     }
+    run.flush_calls().map_err(|error| Failure::from_error(&error).exit(Exit::Partial))?;
     leave.hold();
     progress.end();
     finish(&run, &stop, progress, args.json)

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use mst_model::Digest;
 
@@ -7,6 +7,8 @@ use super::*;
 #[derive(Default)]
 struct Kept {
     calls: Mutex<Vec<AuditCall>>,
+    /// How many of them need not be written yet.
+    later: AtomicUsize,
     full: AtomicBool,
 }
 
@@ -17,6 +19,11 @@ impl AuditSink for Kept {
         }
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(calls);
         Ok(())
+    }
+
+    fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> io::Result<()> {
+        self.later.fetch_add(calls.len(), Ordering::SeqCst);
+        self.append(by, &calls)
     }
 }
 
@@ -76,6 +83,31 @@ fn what_leaves_the_host_is_written_before_it_is_done_and_never_folded() {
     let subjects: std::collections::BTreeSet<_> =
         calls.iter().filter(|call| call.phase == Phase::Ended).map(|call| call.asks.clone()).collect();
     assert_eq!(subjects.len(), 300, "what is asked for is in a line of its own");
+}
+
+#[test]
+fn what_read_alone_may_be_written_later() {
+    let (record, kept) = record();
+    let mut calls = 0;
+    for (grave, act) in [
+        (false, &(|| read(&record).ok()) as &dyn Fn()),
+        (true, &|| read(&record).denied(None)),
+        (false, &|| record.ambient(Ambient::Poll)),
+        (true, &|| {
+            let mut pass = read(&record);
+            pass.leave().expect("written");
+            pass.ok();
+        }),
+        (false, &|| read(&record).ok()),
+    ] {
+        let later = kept.later.load(Ordering::SeqCst);
+        act();
+        record.end_call().expect("kept");
+        let (now, is_later) = (kept.calls().len(), kept.later.load(Ordering::SeqCst) > later);
+        assert!(now > calls);
+        assert_eq!(is_later, !grave);
+        calls = now;
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use mst_model::audit::{AuditCall, Caller, Decision, Phase};
 use mst_model::eval::Eval;
 use mst_model::grade::{Finding, Grade, Graded, Verdict};
 use mst_model::outcome::{Exit, Outcome};
@@ -168,4 +169,28 @@ pub(crate) fn listing(root: &Path) -> Vec<String> {
     walk(root, root, &mut out);
     out.sort();
     out
+}
+
+pub(crate) fn caller() -> Caller {
+    Caller { plugin: "a/runner/b".parse().expect("an id"), sha256: Digest::of(b"x"), about: None }
+}
+
+pub(crate) fn call(phase: Phase, decision: Decision) -> AuditCall {
+    AuditCall {
+        at: jiff::Timestamp::UNIX_EPOCH,
+        within: "create-machine".into(),
+        call: "process.run".into(),
+        phase,
+        asks: None,
+        decision,
+        rule: "a grant".into(),
+        grant: None,
+        args: String::new(),
+        result: "ok".into(),
+        bytes_in: 0,
+        bytes_out: 0,
+        duration_ns: 0,
+        count: 1,
+        counts: Default::default(),
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::sync::Arc;
 
 use crate::fixture::*;
-use mst_model::Digest;
-use mst_model::audit::{AuditCall, Caller, Decision, Phase};
+use mst_model::audit::{Decision, Phase};
 use mst_model::grade::Finding;
 use mst_model::transcript::Transcript;
 use mst_store::{Expected, ResultsDir, RunDir, StoreError};
@@ -149,24 +149,6 @@ fn what_has_begun_is_not_discarded_or_created_twice() {
 
 #[test]
 fn what_plugins_did_outside_outlives_a_run_that_came_to_nothing() {
-    let call = |phase: Phase, decision: Decision| AuditCall {
-        at: jiff::Timestamp::UNIX_EPOCH,
-        within: "create-machine".into(),
-        call: "process.run".into(),
-        phase,
-        asks: None,
-        decision,
-        rule: "a grant".into(),
-        grant: None,
-        args: String::new(),
-        result: "ok".into(),
-        bytes_in: 0,
-        bytes_out: 0,
-        duration_ns: 0,
-        count: 1,
-        counts: Default::default(),
-    };
-    let by = Caller { plugin: "a/runner/b".parse().expect("an id"), sha256: Digest::of(b"x"), about: None };
     let cases = [
         (call(Phase::Begun, Decision::Allowed), true),
         (call(Phase::Ended, Decision::Denied), true),
@@ -177,14 +159,14 @@ fn what_plugins_did_outside_outlives_a_run_that_came_to_nothing() {
         let runs = tempfile::tempdir().expect("makes");
         let begun = RunDir::create(runs.path(), &run_id()).expect("creates");
         let path = begun.path().to_owned();
-        begun.audit_log().expect("opens").append(&by, std::slice::from_ref(&call)).expect("appends");
+        begun.audit_log().expect("opens").append(&caller(), std::slice::from_ref(&call)).expect("appends");
         let discarded = begun.discard();
         assert_eq!(matches!(discarded, Err(StoreError::HasCalls { .. })), stays, "{discarded:?}");
         assert_eq!(RunDir::at(&path).audit().expect("opens").count(), usize::from(stays));
 
         let runs = tempfile::tempdir().expect("makes");
         let run = run(runs.path(), &["x"]);
-        run.audit_log().expect("opens").append(&by, &[call]).expect("appends");
+        run.audit_log().expect("opens").append(&caller(), &[call]).expect("appends");
         let abandoned = run.abandon();
         assert_eq!(matches!(abandoned, Err(StoreError::HasCalls { .. })), stays, "{abandoned:?}");
         assert_eq!((run.read_record().is_ok(), run.path().exists()), (stays, stays));
@@ -359,6 +341,31 @@ fn a_run_that_was_closed_takes_nothing_more() {
     assert!(!run.has_trial(&keys[1]).expect("looks") && second.dir.exists());
     assert!(run.grade(&late.judge, &keys[0]).expect("looks").is_none());
     run.verify_trial(&keys[0]).expect("is whole");
+}
+
+#[test]
+fn nothing_has_its_place_before_the_calls_that_it_came_of_are_in_the_audit() {
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &["x"]);
+    let keys = [key("x", "a", 0), key("x", "a", 1)];
+    let results = dir.path().join("results");
+    let [first, second] = keys.clone().map(|key| commit(&results, &key).expect("commits"));
+    let record = run.read_record().expect("reads");
+    let given = grade(&keys[0], Finding::Pass);
+    let (by, audit) = (Arc::new(caller()), run.audit_log().expect("opens"));
+    let steps: [&dyn Fn(); 5] = [
+        &|| drop(run.adopt(&keys[0], &first.dir, &expected(first.sha256)).expect("adopts")),
+        &|| drop(run.adopt_synced(&keys[1], &second.dir, &expected(second.sha256)).expect("adopts")),
+        &|| drop(run.write_grade(&given).expect("writes")),
+        &|| run.write_record(&record).expect("writes"),
+        &|| run.close(),
+    ];
+    for (number, step) in (1..).zip(steps) {
+        audit.keep(&by, vec![call(Phase::Ended, Decision::Allowed)]).expect("kept");
+        assert_eq!(run.audit().expect("opens").count(), number - 1);
+        step();
+        assert_eq!(run.audit().expect("opens").count(), number);
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn link(target: &str, path: &str) -> io::Result<()> {
 
 /// Reads and writes below `/notes/flip`, a link that the test turns in and out meanwhile.
 pub(crate) fn race(trial: &Trial<'_>) -> Verdict {
-    if trial.index() % 2 == 0 {
+    if trial.index().is_multiple_of(2) {
         return Verdict::pass(format!("read {:?}", fs::read_to_string("/notes/flip/secret").ok()));
     }
     let wrote = fs::write("/notes/flip/new", "x").is_ok();
