@@ -168,8 +168,8 @@ fn a_program_that_an_option_says_is_held_to_the_policy_when_it_is_set() {
     insta::assert_snapshot!(head.split_once("  policy").expect("held").1, @"
     takes that away
      shards    at most 256 at a time, each on a machine
-     calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-               10,000 calls to mst each
+     calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory,
+               10,000 calls to mst and 1,000 lines on your terminal each
      policy    mst.policy.toml refuses nothing of it but what follows
      x `podman` as your option `engine`: the policy `mst.policy.toml` admits no
        program `podman`: `programs` has `docker`

@@ -20,7 +20,8 @@ fn the_page_of_the_dataset_jsonl() {
       file      [DIGEST], [SIZE] bytes
       standing  mst's own, built into it: granted all that it asks for, and only a
                 policy takes that away
-      calls     30s each; 256 MiB of memory and 10,000 calls to mst each
+      calls     30s each; 256 MiB of memory, 10,000 calls to mst and 1,000 lines on
+                your terminal each
 
     It says of itself
       about     "Cases from a file of JSON objects: one a line (JSONL) or one array,
@@ -78,8 +79,8 @@ fn the_page_of_the_judge_text() {
       file      [DIGEST], [SIZE] bytes
       standing  mst's own, built into it: granted all that it asks for, and only a
                 policy takes that away
-      calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 calls to mst each
+      calls     one a trial, in the eval's time for it (or else 3m); 256 MiB of
+                memory, 10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "Compares the client's report, or a file that it left, with what the
@@ -153,8 +154,8 @@ fn the_page_of_the_judge_command() {
       file      [DIGEST], [SIZE] bytes
       standing  mst's own, built into it: granted all that it asks for, and only a
                 policy takes that away
-      calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 calls to mst each
+      calls     one a trial, in the eval's time for it (or else 3m); 256 MiB of
+                memory, 10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "Runs a command of yours in the trial's workspace, and passes or
@@ -179,10 +180,10 @@ fn the_page_of_the_judge_command() {
       confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
       of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. One is killed when its own time is over, or the eval's for
-      the trial. Its stdin is empty where nothing else is said. It finds the case,
-      the expected answer and the report in files that its variables name; what the
-      plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed when its own time is over, or sooner the eval's
+      for the trial. Its stdin is empty where nothing else is said. It finds the
+      case, the expected answer and the report in files that its variables name;
+      what the plugin fills into an argument may be text of the trial too.
       In their lines:
           {y:option(x)}  the eval fills it (you, or who wrote it), by the option x;
                          y is the plugin's name for it
@@ -238,8 +239,8 @@ fn the_page_of_the_runner_docker() {
       standing  mst's own, built into it: granted all that it asks for, and only a
                 policy takes that away
       shards    at most 256 at a time, each on a machine
-      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 calls to mst each
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory,
+                10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "A container for each shard, by the CLI of docker or podman."
@@ -252,7 +253,8 @@ fn the_page_of_the_runner_docker() {
       Network: no request of its own; `docker` or `podman` speaks to its engine,
       wherever your configuration says that this is; images are pulled from
       registries; containers have the network that your option `network` names, or
-      else the engine's default one. mst keeps no command from the network.
+      else the engine's default one, which may reach the engine's machine and its
+      network. mst keeps no command from the network.
       ! as good as who runs a container engine, mostly root: every command
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run in a container: exec:exec
@@ -263,8 +265,9 @@ fn the_page_of_the_runner_docker() {
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory. What comes back mst holds to
-        the form that it must have; whether it is true nobody can tell.
+        what mst runs there it says in which directory; by itself mst bounds no
+        memory, processor or disk there. What comes back mst holds to the form that
+        it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -273,7 +276,7 @@ fn the_page_of_the_runner_docker() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over.
+      killed when its own time or the call that runs it is over, whichever is first.
       Only exec:exec can be handed over to mst as the worker, which asks the
       clients, and then goes on: mst writes to its stdin, the values of the eval's
       tokens (credentials that it names) among it, and has all that it says; the
@@ -294,28 +297,29 @@ fn the_page_of_the_runner_docker() {
           {x:type}      the plugin fills it, within its type
           enum(a|b)     one of these
           machine-path  an absolute path (`/` too) without `..`, of letters, digits
-                        and `_.-+=,@%`, put behind what stands before it. It
-                        confines nothing: a link there leads anywhere
+                        and `_.-+=,@%`. It confines nothing: links lead anywhere
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: its own name for a machine of this run, of
-                        a-z, 0-9 and `-`. It has none removed that it did not name
+          {machine}     mst fills it: its own name (a-z, 0-9 and `-`, random at its
+                        end) for a machine of this run, the one that mst picks for
+                        the call, to remove it too
           {run}         mst fills it: the run's name, of the same letters
           {command...}  mst fills it: what mst runs on the machine
-          {x:host-dir}  mst fills it: what goes to a machine, or an empty directory
-                        for what comes back, which mst checks, links too, before it
-                        uses it. Stdout goes nowhere
-          [...]         left out where its slot is empty
+          {x:host-dir}  mst's directory in a call that copies: what goes to a
+                        machine, or an empty one for what comes back, by no path of
+                        the plugin's. What comes, of any size, is unpacked here
+                        before mst checks it, links too. Stdout goes nowhere
+          [...]         left out where its slot is empty, and the plugin may leave
+                        its own empty
           '...'         one argument, quoted as for a POSIX shell
           {{ }}         one brace each
-          \             ends a line that the page breaks: neither it nor the blanks
-                        which begin the next are in the command
+          \             a break of the page's own, with the blanks that follow
 
     Asks for, each by the plugin's name for it
       exec:image (at most 1m)
           {option(engine)} image inspect --format={{{{.Config.User}}}} \
               {option(image)}
-      exec:pull (at most 30m)
+      exec:pull (at most 10m, as no call is longer)
           {option(engine)} pull --quiet [--platform={option(platform)}] \
               {option(image)}
           ! fetches an image: code of its author's, which runs in what is made of it
@@ -359,10 +363,11 @@ fn the_page_of_the_runner_docker() {
           {option(engine)} exec --user=0 {machine} chown -hR \
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
           ! text from the plugin, within its pattern: `owner`
-      exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
+      exec:copy-to (at most 10m, as no call is longer; the plugin reads how it
+        ended, and 2 KiB of stderr)
           {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
-      exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
-        stderr)
+      exec:copy-from (at most 10m, as no call is longer; the plugin reads how it
+        ended, and 2 KiB of stderr)
           {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
 
     Options
@@ -392,7 +397,7 @@ fn the_page_of_the_runner_docker() {
           as `agent` or `1000:1000`; the image's own user where it is not set."
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/log@0.1.0: progress
+      mst:plugin/log@0.1.0: progress (to your terminal, as lines of the run)
       mst:plugin/process@0.1.0: run, start
       for their types alone: mst:plugin@0.1.0 types, commands
       for its language's own library, which finds no file, no variable and no

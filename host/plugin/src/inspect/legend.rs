@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mst_model::Kind;
 
 use super::shared::{SIGN, Shared};
-use super::{Line, Page, text};
+use super::{Line, Page, is_worker, text};
 use crate::request::{CommandTemplate, Request};
 use crate::template::{Element, Filler, Slot, SlotType};
 use crate::world::World;
@@ -17,18 +17,20 @@ pub(super) type Entry = (String, String);
 const EXEC: &str = "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, \
     with your PATH, your HOME and what its marks name, and an empty stdin where nothing else is said. The plugin \
     can have these lines run and no others, when it likes, 10,000 times a call of its own at most. One is killed \
-    when its own time or the call that runs it is over.";
+    when its own time or the call that runs it is over, whichever is first.";
 /// Behind the keys of those that take a command of mst's.
 const WORKER: &str = "can be handed over to mst as the worker, which asks the clients, and then goes on: mst writes to its \
     stdin, the values of the eval's tokens (credentials that it names) among it, and has all that it says; the \
     plugin reads nothing of it, stderr included. mst puts no token, secret, prompt or answer into an argument.";
+/// Of a group whose slot is the plugin's.
+const LEAVES: &str = ", and the plugin may leave its own empty";
 /// What holds for every command in a workspace.
 const WORKSPACE: [&str; 2] = [
     "Each runs as you, on this machine, in a copy of the files that the client left of a trial (one try at \
      one case): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH \
      alone, no secret, and a HOME of its own; your files it finds all the same.",
     "The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is \
-     killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is \
+     killed when its own time is over, or sooner the eval's for the trial. Its stdin is empty where nothing else is \
      said. It finds the case, the expected answer and the report in files that its variables name; what \
      the plugin fills into an argument may be text of the trial too.",
 ];
@@ -53,11 +55,7 @@ impl Page {
 
     /// The commands that take one of mst's, by their keys.
     pub(super) fn workers(&self) -> Vec<String> {
-        let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
-        let takes = |line: &&Line| {
-            matches!(line.request, Request::Exec(_))
-                && line.command().is_some_and(|command| command.template.slots().any(msts))
-        };
+        let takes = |line: &&Line| matches!(&line.request, Request::Exec(command) if is_worker(command));
         self.requests.iter().filter(takes).map(|line| line.key.to_string()).collect()
     }
 
@@ -73,16 +71,13 @@ impl Page {
             Kind::Runner => "you fill it (`--runner-option`)",
             _ => "the eval fills it (you, or who wrote it)",
         };
-        let directory = match self.world {
+        let [directory, whose] = match self.world {
             World::ShardRunner => {
-                "mst fills it, as the plugin says with what goes to a machine, or with an empty directory for what \
-                 comes back, which mst checks, links too, before it uses it. Stdout goes nowhere"
+                ["one of mst's directories", "; the plugin says which, by no path of its own"]
             }
-            _ => {
-                "mst fills it: what goes to a machine, or an empty directory for what comes back, which mst checks, \
-                 links too, before it uses it. Stdout goes nowhere"
-            }
+            _ => ["mst's directory in a call that copies", ", by no path of the plugin's"],
         };
+        let leaves = elements().any(|element| element.optional && element.slots().any(plugins));
         let lines = || commands.iter().map(|command| text::argv(command, shared));
         let all = [
             (!shared.words.is_empty(), (SIGN, format!("stands for `{}`", text::words(&shared.words)))),
@@ -99,8 +94,8 @@ impl Page {
                 kind(SlotType::MachinePath),
                 (
                     "machine-path",
-                    "an absolute path (`/` too) without `..`, of letters, digits and `_.-+=,@%`, put behind what stands \
-                     before it. It confines nothing: a link there leads anywhere"
+                    "an absolute path (`/` too) without `..`, of letters, digits and `_.-+=,@%`. It confines nothing: \
+                     links lead anywhere"
                         .to_owned(),
                 ),
             ),
@@ -118,8 +113,8 @@ impl Page {
                 kind(SlotType::Machine),
                 (
                     "{machine}",
-                    "mst fills it: its own name for a machine of this run, of a-z, 0-9 and `-`. It has none removed that \
-                     it did not name"
+                    "mst fills it: its own name (a-z, 0-9 and `-`, random at its end) for a machine of this run, the \
+                     one that mst picks for the call, to remove it too"
                         .to_owned(),
                 ),
             ),
@@ -143,12 +138,15 @@ impl Page {
                 kind(SlotType::HostDir),
                 (
                     "{x:host-dir}",
-                    directory.to_owned(),
+                    format!(
+                        "{directory}: what goes to a machine, or an empty one for what comes back{whose}. What comes, \
+                         of any size, is unpacked here before mst checks it, links too. Stdout goes nowhere"
+                    ),
                 ),
             ),
             (
                 elements().any(|element| element.optional),
-                ("[...]", "left out where its slot is empty".to_owned()),
+                ("[...]", format!("left out where its slot is empty{}", if leaves { LEAVES } else { "" })),
             ),
             (
                 lines().any(|line| line.contains('\'')),

@@ -10,7 +10,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use mst_model::{Digest, Kind, PluginId};
+use mst_model::{Digest, Kind, PluginId, Span};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,6 +22,7 @@ use crate::request::{CommandTemplate, Key, Request, Stdin};
 use crate::risk::{self, Mark};
 use crate::template::SlotType;
 use crate::world::World;
+use summary::longest_call;
 pub use summary::{Gravest, Summary};
 
 /// A plugin on a page. As JSON it is what `mst plugin inspect --json` writes, `Display` is what a
@@ -115,7 +116,7 @@ impl Page {
         let manifest = file.manifest();
         let line = |request: Request| Line {
             key: request.key(),
-            facts: facts(&request),
+            facts: facts(manifest.world, &request),
             risks: risk::of(manifest, &request),
             request,
             granted: None,
@@ -242,10 +243,10 @@ impl Line {
 }
 
 /// What holds for a request, whatever a reviewer thinks of it.
-fn facts(request: &Request) -> Vec<String> {
+fn facts(world: World, request: &Request) -> Vec<String> {
     match request {
-        Request::Exec(command) => bounds(command, false),
-        Request::Workspace(command) => bounds(command, true),
+        Request::Exec(command) => bounds(command, longest_call(world, is_worker(command))),
+        Request::Workspace(command) => bounds(command, None),
         Request::Dir(dir) => vec![dir.access.to_string()],
         Request::Http(http) => {
             let methods: Vec<&str> = http.methods.iter().map(|method| method.as_str()).collect();
@@ -261,19 +262,28 @@ fn facts(request: &Request) -> Vec<String> {
 
 /// How long a command may take, what of it the plugin reads, and whether it writes its stdin. Its output
 /// is bounded only where the plugin reads it: what is started speaks to mst for as long as it likes.
-fn bounds(command: &CommandTemplate, in_workspace: bool) -> Vec<String> {
+fn bounds(command: &CommandTemplate, longest_call: Option<Span>) -> Vec<String> {
     let has = |wanted: &[SlotType]| command.template.slots().any(|slot| wanted.contains(&slot.kind));
-    let reads = if has(&[SlotType::CommandArgs, SlotType::CommandShell]) {
+    let reads = if is_worker(command) {
         "the plugin reads nothing of it, and mst all".to_owned()
-    } else if !in_workspace && has(&[SlotType::HostDir]) {
+    } else if has(&[SlotType::HostDir]) {
         let most = bytes(command.max_output_bytes.min(2048));
         format!("the plugin reads how it ended, and {most} of stderr")
     } else {
         format!("the plugin reads {} of stdout and of stderr", bytes(command.max_output_bytes))
     };
-    let time = format!("at most {}", command.timeout.to_string().replace("day", " day"));
+    let said = |time: Span| time.to_string().replace("day", " day");
+    let time = match longest_call.filter(|longest| *longest < command.timeout) {
+        Some(longest) => format!("at most {}, as no call is longer", said(longest)),
+        None => format!("at most {}", said(command.timeout)),
+    };
     let writes = (command.stdin == Stdin::Plugin).then(|| "the plugin writes its stdin".to_owned());
     [time, reads].into_iter().chain(writes).collect()
+}
+
+/// Whether it takes a command of mst's, and so may be handed over.
+fn is_worker(command: &CommandTemplate) -> bool {
+    command.template.slots().any(|slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell))
 }
 
 fn bytes(count: u64) -> String {

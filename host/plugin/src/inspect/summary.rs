@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use mst_model::Kind;
+use mst_model::{Kind, Span};
 use serde::Serialize;
 
 use super::{Line, Page};
@@ -63,8 +63,9 @@ const CHOOSES: &str = "and from there to the machine (a container, a host) that 
 const CARRIES: &str = "which it starts for each part of a run (a shard), and to wherever that takes them: who runs \
     that can keep and spend the tokens";
 const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and what \
-    its commands print, whatever that holds. Of what mst runs there it says in which directory. What comes back \
-    mst holds to the form that it must have; whether it is true nobody can tell.";
+    its commands print, whatever that holds. Of what mst runs there it says in which directory; by itself mst \
+    bounds no memory, processor or disk there. What comes back mst holds to the form that it must have; whether \
+    it is true nobody can tell.";
 const LEADS_PORTS: &str = "It can lead ports of this machine to others, though mst asks for none: programs here may take \
     one for a service of yours.";
 const NO_WORKER: &str = "None of its commands takes what mst runs on a machine: mst speaks with none of them, and no run \
@@ -285,6 +286,16 @@ fn standing(page: &Page) -> String {
     }
 }
 
+/// How long the longest call takes that a command may be run in; none where a worker outlives the call that
+/// starts it, and where it is the eval's to say. `mst` holds this against what it does.
+pub(super) fn longest_call(world: World, is_worker: bool) -> Option<Span> {
+    match world {
+        World::MachineRunner => (!is_worker).then_some(Span::secs(600)),
+        World::ShardRunner => Some(Span::secs(7 * 24 * 3600)),
+        World::Dataset | World::Judge => None,
+    }
+}
+
 /// How long a call into it may take, and what it may use. `mst` holds these against what it does.
 fn calls(world: World) -> String {
     let time = match world {
@@ -293,8 +304,8 @@ fn calls(world: World) -> String {
         World::Dataset => "30s each".to_owned(),
         World::Judge => {
             let scoring = mst_model::deadlines::Deadlines::default().scoring;
-            format!("one a trial, in the eval's time for it ({scoring} where it says none)")
+            format!("one a trial, in the eval's time for it (or else {scoring})")
         }
     };
-    format!("{time}; 256 MiB of memory and 10,000 calls to mst each")
+    format!("{time}; 256 MiB of memory, 10,000 calls to mst and 1,000 lines on your terminal each")
 }

@@ -12,8 +12,9 @@ use crate::risk::Mark;
 
 /// What ends a line of a command that the page breaks.
 const BREAK: &str = "\\\n";
-const OWN_BREAK: &str = "ends a line that the page breaks: neither it nor the blanks which begin the next are in the \
-    command";
+const OWN_BREAK: &str = "a break of the page's own, with the blanks that follow";
+/// Behind the functions of `log`.
+const LOG: &str = " (to your terminal, as lines of the run)";
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -255,7 +256,8 @@ pub(super) fn extern_row(item: &Extern) -> [String; 2] {
         [] if !item.name.starts_with("wasi:") => "its types alone".to_owned(),
         functions => shown(&functions.join(", "), 2000),
     };
-    [shown(&item.name, 120), functions]
+    let note = if item.name.starts_with("mst:plugin/log@") { LOG } else { "" };
+    [shown(&item.name, 120), functions + note]
 }
 
 /// Interfaces by their packages, as `wasi:io@0.2.6 error, streams`.

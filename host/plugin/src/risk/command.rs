@@ -125,7 +125,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         Mark::grave(Gist::Raised, format!("more rights than the login's, on the other machine: {names}"))
     });
     if named.script_there {
-        let text = "a shell on the other machine runs the script that stands here";
+        let text = "a shell on the other machine runs what stands here";
         out.push(Mark::grave(Gist::ScriptThere, text));
     }
     let mut paths: Vec<&str> = named.paths.iter().map(String::as_str).collect();

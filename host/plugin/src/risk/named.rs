@@ -21,7 +21,7 @@ pub(super) struct Named {
     pub(super) programs: Vec<(String, usize)>,
     /// Programs that a shell on another machine is told.
     there: Vec<String>,
-    /// Whether it is told a script, and no command alone.
+    /// Whether it is told a script, or a command of mst's, and no other command alone.
     pub(super) script_there: bool,
     /// Absolute paths that are arguments.
     pub(super) paths: Vec<String>,
@@ -108,6 +108,10 @@ impl Named {
             }
             elsewhere |= leads_on;
         }
+        // mst's own command is run by that shell as much as a plugin's script.
+        let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
+        let told = login.and_then(|login| template.elements().get(login + 1..)).unwrap_or_default();
+        named.script_there |= told.iter().flat_map(Element::slots).any(msts);
         named
     }
 
@@ -126,11 +130,8 @@ impl Named {
         let names = names.filter(|name| is_known(name) && !STARTERS.contains(name));
         self.there.extend(names.map(str::to_owned));
         let signs = |c: char| matches!(c, ';' | '|' | '&' | '<' | '>' | '$' | '`' | '(' | '\n');
-        // `exec` and mst's own command behind it is no script.
-        let runs_msts = text.trim() == "exec"
-            && matches!(literal.behind, [Part::Slot(Slot { kind: SlotType::CommandShell, .. })]);
         let several = text.trim().contains(' ') || (!literal.whole && text.contains(' '));
-        self.script_there |= text.contains(signs) || (several && !runs_msts);
+        self.script_there |= text.contains(signs) || several;
     }
 
     /// Every word of a shell's program. What goes on behind a slot, or behind an argument of the program's,

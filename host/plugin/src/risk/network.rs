@@ -80,7 +80,8 @@ fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bo
 
 /// Which network containers have, of which these flags are certain.
 fn network(command: &CommandTemplate, flags: Option<&[Flag<'_>]>, may_connect: bool) -> String {
-    const DEFAULT: &str = "or else the engine's default one";
+    const DEFAULT: &str =
+        "or else the engine's default one, which may reach the engine's machine and its network";
     const UNKNOWN: &str = "which network containers have is not known";
     let Some(flags) = flags else { return UNKNOWN.to_owned() };
     if flags.iter().any(|flag| flag.name.starts_with("--pod")) {
@@ -90,7 +91,9 @@ fn network(command: &CommandTemplate, flags: Option<&[Flag<'_>]>, may_connect: b
         flags.iter().filter(|flag| ["--network", "--net"].contains(&flag.name)).collect();
     let is_none = |flag: &&Flag<'_>| flag.is_fixed && matches!(flag.value, Value::Fixed("none"));
     let said = match networks.as_slice() {
-        [] => "containers have the engine's default network".to_owned(),
+        [] => {
+            "containers have the engine's default network, which may reach the engine's machine and its network".to_owned()
+        }
         all if all.iter().all(is_none) => match may_connect {
             false => return "containers have no network".to_owned(),
             true => "containers are made with no network".to_owned(),
@@ -246,10 +249,10 @@ mod tests {
         let text = text.replace("speaks to its engine, wherever your configuration says that this is", "(…)");
         insta::assert_snapshot!(text, @"
         `docker` (…)
-        `docker` (…); images are pulled from registries; containers have the engine's default network
+        `docker` (…); images are pulled from registries; containers have the engine's default network, which may reach the engine's machine and its network
         `docker` (…); containers have no network
         `docker` (…); containers have the network `host`
-        `docker` (…); containers have the network that your option `net` names, or else the engine's default one
+        `docker` (…); containers have the network that your option `net` names, or else the engine's default one, which may reach the engine's machine and its network
         `docker` (…); containers have the network that your option `preset` names, or else `host`
         `docker` (…); containers have the network that the plugin names
         `docker` (…); containers have the networks that their command names

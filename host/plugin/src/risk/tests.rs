@@ -34,7 +34,7 @@ fn a_program_is_known_wherever_it_stands() {
         &[Gist::Root, Gist::OpensContainer],
     );
     has("['podman-remote', 'ps']", &[Gist::Root]);
-    has("['nice', 'ssh', '--', 'h', '{command:shell}']", &[Gist::Somewhere, Gist::Login]);
+    has("['nice', 'ssh', '--', 'h', '{command:shell}']", &[Gist::Somewhere, Gist::Login, Gist::ScriptThere]);
     has("['/bin/sh', '-c', 'ssh root@evil reboot']", &[Gist::Login, Gist::Script]);
     has("['kubectl', 'exec', 'x']", &[Gist::Login]);
     has("['wrap', 'sudo', 'x']", &[Gist::Raised]);
@@ -62,7 +62,9 @@ fn a_program_is_known_wherever_it_stands() {
     has("['ssh', '--', 'h', 'ls']", &[Gist::Login]);
     has("['ssh', '--', 'h', 'ls {x:ident}']", &[Gist::Login, Gist::ScriptThere]);
     has("['ssh', '--', 'h', 'exec {command:shell} x']", &[Gist::Login, Gist::Elsewhere, Gist::ScriptThere]);
-    has("['ssh', '--', 'h', 'exec {command:shell}']", &[Gist::Login, Gist::Elsewhere]);
+    for msts in ["exec {command:shell}", "{command:shell}", "{command...}"] {
+        has(&format!("['ssh', '--', 'h', '{msts}']"), &[Gist::Login, Gist::Elsewhere, Gist::ScriptThere]);
+    }
 }
 
 #[test]

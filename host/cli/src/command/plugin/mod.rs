@@ -267,15 +267,21 @@ mod tests {
         let of = |id: &str| calls(&plugins::first_party(id).expect("there").expect("whole"));
         let call = CALL.as_secs();
         assert_eq!((limits.call_time, CREATE), (CALL, COPY));
-        let left = format!("{},{:03}", MAX_LEFT / 1000, MAX_LEFT % 1000);
-        let most = format!("{} MiB of memory and {left} calls to mst each", limits.memory_bytes >> 20);
+        let thousands = |count: u32| format!("{},{:03}", count / 1000, count % 1000);
+        let left = thousands(MAX_LEFT);
+        let (memory, lines) = (limits.memory_bytes >> 20, thousands(limits.log_lines));
+        let most =
+            format!("{memory} MiB of memory, {left} calls to mst and {lines} lines on your terminal each");
         assert_eq!(of("mst/dataset/jsonl"), format!("{call}s each; {most}"));
         let (create, destroy) = (CREATE.as_secs() / 60, DESTROY.as_secs() / 60);
         assert_eq!(
             of("mst/runner/docker"),
             format!("{call}s each, making and copying {create}m, removing {destroy}m; {most}")
         );
+        // The manifest's 30m are longer than any call in which it could be run.
+        let docker = Page::of(&plugins::first_party("mst/runner/docker").expect("there").expect("whole"));
+        assert!(docker.to_string().contains(&format!("exec:pull (at most {create}m, as no call is longer)")));
         assert_eq!(SHARD.as_secs(), 7 * 24 * 3600, "as the page of a shard-runner says");
-        assert!(of("mst/judge/text").contains("(3m where it says none)"));
+        assert!(of("mst/judge/text").contains("(or else 3m)"));
     }
 }

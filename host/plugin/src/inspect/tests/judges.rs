@@ -13,8 +13,8 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       file      sha256:…, N bytes
       standing  a stranger's, in your lock: granted 2 of 7 requests
       lock      pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
-      calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 calls to mst each
+      calls     one a trial, in the eval's time for it (or else 3m); 256 MiB of
+                memory, 10,000 calls to mst and 1,000 lines on your terminal each
       policy    /etc/mst/policy.toml refuses the plugin
       x the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`:
         `plugins` has `mst/*/*`
@@ -49,10 +49,10 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
       of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. One is killed when its own time is over, or the eval's for
-      the trial. Its stdin is empty where nothing else is said. It finds the case,
-      the expected answer and the report in files that its variables name; what the
-      plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed when its own time is over, or sooner the eval's
+      for the trial. Its stdin is empty where nothing else is said. It finds the
+      case, the expected answer and the report in files that its variables name;
+      what the plugin fills into an argument may be text of the trial too.
       In their lines:
           {option(x)}  the eval fills it (you, or who wrote it), by the option x
 
@@ -116,7 +116,7 @@ fn for_a_pull_request_it_is_markdown() {
     - file: sha256:…, N bytes
     - standing: a stranger's, in your lock: granted 2 of 7 requests
     - lock: pins another file: sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5
-    - calls: one a trial, in the eval's time for it \(3m where it says none\); 256 MiB of memory and 10,000 calls to mst each
+    - calls: one a trial, in the eval's time for it \(or else 3m\); 256 MiB of memory, 10,000 calls to mst and 1,000 lines on your terminal each
     - policy: /etc/mst/policy.toml refuses the plugin
 
     **Refused**: the policy `/etc/mst/policy.toml` admits no plugin `acme/judge/model`: `plugins` has `mst/*/*`
@@ -146,7 +146,7 @@ fn for_a_pull_request_it_is_markdown() {
 
     Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH alone, no secret, and a HOME of its own; your files it finds all the same.
 
-    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
+    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or sooner the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
     - `{option(x)}`: the eval fills it \(you, or who wrote it\), by the option x
 
@@ -210,8 +210,8 @@ fn a_judge_that_asks_for_nothing() {
       file      sha256:…, N bytes
       standing  a stranger's: it may do none of this until you add it and grant it,
                 each request for itself and for this file alone
-      calls     one a trial, in the eval's time for it (3m where it says none); 256
-                MiB of memory and 10,000 calls to mst each
+      calls     one a trial, in the eval's time for it (or else 3m); 256 MiB of
+                memory, 10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "Grades tone."
@@ -228,7 +228,7 @@ fn a_judge_that_asks_for_nothing() {
       none
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/log@0.1.0: write, progress
+      mst:plugin/log@0.1.0: write, progress (to your terminal, as lines of the run)
       mst:plugin/evidence@0.1.0: trial.eval-case, trial.variant-id,
           trial.trial-index, trial.outcome, trial.report, trial.entries, trial.read
       mst:plugin/workspace@0.1.0: run

@@ -134,7 +134,7 @@ fn an_environment_that_all_commands_get_is_said_once() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over.
+      killed when its own time or the call that runs it is over, whichever is first.
       Of each of them:
           ! gets of your environment: `A`, `B`
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
@@ -291,20 +291,61 @@ fn what_a_plugin_reads_of_a_command_is_what_mst_gives_it() {
         facts("['x', '{dir:host-dir}']", "max_output_bytes=100"),
     ];
     insta::assert_snapshot!(all.join("\n"), @"
-    at most 7 days
+    at most 10m, as no call is longer
     the plugin reads 1 MiB of stdout and of stderr
-    at most 7 days
+    at most 10m, as no call is longer
     the plugin reads 4 KiB of stdout and of stderr
     the plugin writes its stdin
     at most 7 days
     the plugin reads nothing of it, and mst all
     at most 7 days
     the plugin reads nothing of it, and mst all
-    at most 7 days
+    at most 10m, as no call is longer
     the plugin reads how it ended, and 2 KiB of stderr
-    at most 7 days
+    at most 10m, as no call is longer
     the plugin reads how it ended, and 100 bytes of stderr
     ");
+}
+
+#[test]
+fn of_two_times_the_shorter_is_told() {
+    let time = |world: &str, argv: &str, timeout: &str| {
+        let text = format!(
+            "id='a/runner/b'\nversion='1.0.0'\nworld='{world}'\ndescription='d'\n\
+             [[exec]]\nid='c'\nargv={argv}\ntimeout='{timeout}'"
+        );
+        page(world, &Manifest::from_toml(&text).expect("valid")).requests[0].facts[0].clone()
+    };
+    let worker = "['x', '{command...}']";
+    assert_eq!(time("machine-runner", "['x']", "10m"), "at most 10m");
+    assert_eq!(time("machine-runner", "['x']", "11m"), "at most 10m, as no call is longer");
+    // It outlives the call that starts it, but not one that carries the whole shard.
+    assert_eq!(time("machine-runner", worker, "30days"), "at most 30 days");
+    assert_eq!(time("shard-runner", worker, "30days"), "at most 7 days, as no call is longer");
+    assert_eq!(time("shard-runner", "['x']", "7days"), "at most 7 days");
+}
+
+#[test]
+fn a_page_says_who_picks_a_directory_and_who_leaves_a_group_out() {
+    let words = |world: &str, argv: &str| {
+        let text = format!(
+            "id='a/runner/b'\nversion='1.0.0'\nworld='{world}'\ndescription='d'\n\
+             [options]\ntype='object'\n[options.properties.o]\ntype='string'\n\
+             [[exec]]\nid='c'\nargv={argv}\ntimeout='1s'"
+        );
+        let page = page(world, &Manifest::from_toml(&text).expect("valid")).to_string();
+        page.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let copies = "['x', '{dir:host-dir}']";
+    assert!(
+        words("machine-runner", copies)
+            .contains("what comes back, by no path of the plugin's. What comes, of any size,")
+    );
+    assert!(words("shard-runner", copies).contains("one of mst's directories: what goes to a machine, or an empty one for what comes back; the plugin says which, by no path of its own. What comes,"));
+    let may = "left out where its slot is empty, and the plugin may leave its own empty";
+    assert!(words("machine-runner", "['x', '[--a={option(o)}]', '[--b={b:ident}]']").contains(may));
+    let users = words("machine-runner", "['x', '[--a={option(o)}]', '{b:ident}']");
+    assert!(users.contains("left out where its slot is empty") && !users.contains(may), "{users}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ fn a_runners_page() {
       standing  a stranger's: it may do none of this until you add it and grant it,
                 each request for itself and for this file alone
       shards    at most 8 at a time, each on a machine
-      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 calls to mst each
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory,
+                10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "Machines in boxes."
@@ -27,8 +27,9 @@ fn a_runners_page() {
       its commands have more without asking.
       Network: no request of its own; `docker` speaks to its engine, wherever your
       configuration says that this is; images are pulled from registries; containers
-      have the engine's default network; commands name `nc`, `socat`; the clients
-      have this machine's network. mst keeps no command from the network.
+      have the engine's default network, which may reach the engine's machine and
+      its network; commands name `nc`, `socat`; the clients have this machine's
+      network. mst keeps no command from the network.
       ! as good as any program of the plugin's choice, run as you: exec:sh
       ! takes more rights than yours: exec:sh, exec:send
       ! where the clients that are evaluated run is not known: take it for this
@@ -44,8 +45,9 @@ fn a_runners_page() {
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory. What comes back mst holds to
-        the form that it must have; whether it is true nobody can tell.
+        what mst runs there it says in which directory; by itself mst bounds no
+        memory, processor or disk there. What comes back mst holds to the form that
+        it must have; whether it is true nobody can tell.
       Marks (!) know programs and flags by their names, and not all of them: a
       command without a mark is not a safe one. Read its line.
 
@@ -54,7 +56,7 @@ fn a_runners_page() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over.
+      killed when its own time or the call that runs it is over, whichever is first.
       Only exec:own can be handed over to mst as the worker, which asks the clients,
       and then goes on: mst writes to its stdin, the values of the eval's tokens
       (credentials that it names) among it, and has all that it says; the plugin
@@ -72,13 +74,14 @@ fn a_runners_page() {
           oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: its own name for a machine of this run, of
-                        a-z, 0-9 and `-`. It has none removed that it did not name
+          {machine}     mst fills it: its own name (a-z, 0-9 and `-`, random at its
+                        end) for a machine of this run, the one that mst picks for
+                        the call, to remove it too
           {command...}  mst fills it: what mst runs on the machine
-          [...]         left out where its slot is empty
+          [...]         left out where its slot is empty, and the plugin may leave
+                        its own empty
           '...'         one argument, quoted as for a POSIX shell
-          \             ends a line that the page breaks: neither it nor the blanks
-                        which begin the next are in the command
+          \             a break of the page's own, with the blanks that follow
 
     Asks for, each by the plugin's name for it
       exec:create (at most 2m)
@@ -127,7 +130,7 @@ fn a_runners_page() {
       keys: string, a path on this machine
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/log@0.1.0: write, progress
+      mst:plugin/log@0.1.0: write, progress (to your terminal, as lines of the run)
       mst:plugin/process@0.1.0: child.kill, run, start
       for their types alone: mst:plugin@0.1.0 types, commands
 
@@ -149,8 +152,8 @@ fn the_page_of_the_ssh_example() {
       standing  a stranger's: it may do none of this until you add it and grant it,
                 each request for itself and for this file alone
       shards    at most 64 at a time, each on a machine
-      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory and
-                10,000 calls to mst each
+      calls     30s each, making and copying 10m, removing 2m; 256 MiB of memory,
+                10,000 calls to mst and 1,000 lines on your terminal each
 
     It says of itself
       about     "Machines that are directories on a host which is always there and
@@ -174,7 +177,7 @@ fn the_page_of_the_ssh_example() {
       ! leads ports between this machine and others: exec:forward-port
       ! runs scripts, which are to be read: exec:copy-to, exec:copy-from
       ! has scripts run on other machines, which are to be read: exec:create,
-        exec:destroy, exec:list, exec:copy-to, exec:copy-from
+        exec:destroy, exec:list, exec:exec, exec:copy-to, exec:copy-from
       ! A run goes where its lines lead: the prompts and files of cases, the
         clients' command lines and environment, and the values of the eval's tokens
         go to exec:exec, and from there to the machine (a container, a host) that it
@@ -182,8 +185,9 @@ fn the_page_of_the_ssh_example() {
         tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory. What comes back mst holds to
-        the form that it must have; whether it is true nobody can tell.
+        what mst runs there it says in which directory; by itself mst bounds no
+        memory, processor or disk there. What comes back mst holds to the form that
+        it must have; whether it is true nobody can tell.
       ! It can lead ports of this machine to others, though mst asks for none:
         programs here may take one for a service of yours.
       Marks (!) know programs and flags by their names, and not all of them: a
@@ -194,7 +198,7 @@ fn the_page_of_the_ssh_example() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over.
+      killed when its own time or the call that runs it is over, whichever is first.
       Only exec:exec can be handed over to mst as the worker, which asks the
       clients, and then goes on: mst writes to its stdin, the values of the eval's
       tokens (credentials that it names) among it, and has all that it says; the
@@ -210,8 +214,8 @@ fn the_page_of_the_ssh_example() {
             and hosts
           ! gets of your environment: `SSH_AUTH_SOCK`
       Of several:
-          ! a shell on the other machine runs the script that stands here
-            (exec:create, exec:destroy, exec:list, exec:copy-to, exec:copy-from)
+          ! a shell on the other machine runs what stands here (exec:create,
+            exec:destroy, exec:list, exec:exec, exec:copy-to, exec:copy-from)
           ! a part of a shell's text, as far as their schemas admit it: your options
             `base` (exec:create, exec:destroy, exec:list, exec:copy-to,
             exec:copy-from)
@@ -228,22 +232,22 @@ fn the_page_of_the_ssh_example() {
           {x:type}         the plugin fills it, within its type
           uint(a..b)       a whole number, from a to b
           machine-path     an absolute path (`/` too) without `..`, of letters,
-                           digits and `_.-+=,@%`, put behind what stands before it.
-                           It confines nothing: a link there leads anywhere
+                           digits and `_.-+=,@%`. It confines nothing: links lead
+                           anywhere
           {option(x)}      you fill it (`--runner-option`), by the option x
-          {machine}        mst fills it: its own name for a machine of this run, of
-                           a-z, 0-9 and `-`. It has none removed that it did not
-                           name
+          {machine}        mst fills it: its own name (a-z, 0-9 and `-`, random at
+                           its end) for a machine of this run, the one that mst
+                           picks for the call, to remove it too
           {run}            mst fills it: the run's name, of the same letters
           {command:shell}  mst fills it, for a shell: what mst runs on the machine
-          {x:host-dir}     mst fills it: what goes to a machine, or an empty
-                           directory for what comes back, which mst checks, links
-                           too, before it uses it. Stdout goes nowhere
+          {x:host-dir}     mst's directory in a call that copies: what goes to a
+                           machine, or an empty one for what comes back, by no path
+                           of the plugin's. What comes, of any size, is unpacked
+                           here before mst checks it, links too. Stdout goes nowhere
           [...]            left out where its slot is empty
           '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
-          \                ends a line that the page breaks: neither it nor the
-                           blanks which begin the next are in the command
+          \                a break of the page's own, with the blanks that follow
 
     Asks for, each by the plugin's name for it
       exec:create (at most 1m)
@@ -265,7 +269,8 @@ fn the_page_of_the_ssh_example() {
           ssh -T -oClearAllForwardings=yes <shared> 'exec {command:shell}'
           ! the clients run on the host that it logs in to (it may be this one),
             with all that this account may do
-      exec:copy-to (at most 1h; the plugin reads how it ended, and 2 KiB of stderr)
+      exec:copy-to (at most 10m, as no call is longer; the plugin reads how it
+        ended, and 2 KiB of stderr)
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} | \
               "$@" && [ -e sent ]' sh {source:host-dir} ssh -T \
               -oClearAllForwardings=yes <shared> \
@@ -273,15 +278,15 @@ fn the_page_of_the_ssh_example() {
               exec tar -C $d -xopf -'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files on the other machine: `tar`
-      exec:copy-from (at most 1h; the plugin reads how it ended, and 2 KiB of
-        stderr)
+      exec:copy-from (at most 10m, as no call is longer; the plugin reads how it
+        ended, and 2 KiB of stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - \
               && [ -e sent ]' sh {target:host-dir} ssh -T \
               -oClearAllForwardings=yes <shared> 'exec tar -C \
               {option(base)}/{machine}{source:machine-path} -cf - .'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files where its arguments say: `tar`
-      exec:forward-port (at most 7 days)
+      exec:forward-port (at most 10m, as no call is longer)
           ssh -T -N -oExitOnForwardFailure=yes \
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)} \
               <shared>
@@ -304,7 +309,7 @@ fn the_page_of_the_ssh_example() {
       user: string, matching `^[A-Za-z0-9_][A-Za-z0-9._-]*$`
 
     Imports: what it can call; each call is held to what is granted above
-      mst:plugin/log@0.1.0: write, progress
+      mst:plugin/log@0.1.0: write, progress (to your terminal, as lines of the run)
       mst:plugin/process@0.1.0: child.kill, run, start
       for their types alone: mst:plugin@0.1.0 types, commands
 
