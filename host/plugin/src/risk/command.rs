@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::engine::Verbs;
+use super::engine::{Told, Verbs, told};
 use super::named::{Literal, Named, literals};
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
@@ -24,7 +24,7 @@ enum Script {
     RunsArguments,
 }
 
-fn told(template: &Template, shell_at: usize) -> Script {
+fn script(template: &Template, shell_at: usize) -> Script {
     let behind = &template.elements()[(shell_at + 1).min(template.elements().len())..];
     let mut behind = behind.iter().skip_while(|element| {
         let is_c = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
@@ -110,9 +110,15 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         out.push(Mark::grave(Gist::Root, text));
         let names = listed(engines.iter().copied());
         out.push(Mark::note(format!("goes by your own configuration of {names} (logins, helpers, proxies)")));
-        let verbs = Verbs::of(template.elements(), named.first_at(ENGINES).unwrap_or_default());
-        ways_out(&mut out, template, &verbs);
-        removals(&mut out, template, &verbs);
+        for told in told(command, &named) {
+            let verbs = Verbs::of(&told);
+            let mut marks = Vec::new();
+            any_verb(&mut marks, &verbs);
+            ways_out(&mut marks, &told, &verbs);
+            removals(&mut marks, &told, &verbs);
+            marks.retain(|mark| !out.contains(mark));
+            out.extend(marks);
+        }
     }
     let sees = slots().any(|slot| slot.kind == SlotType::HostDir);
     list(&mut out, named.on(NETWORK), |names| {
@@ -121,6 +127,10 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
     });
     changes(&mut out, template, named.on(CHANGERS), Gist::Changes, "where its arguments say");
     changes(&mut out, template, named.on_there(CHANGERS), Gist::ChangesThere, "on the other machine");
+    list(&mut out, named.on_there(ENGINES), |names| {
+        let text = "speaks to a container engine on the other machine: as good as who runs that, mostly root";
+        Mark::grave(Gist::Root, format!("{text}: {names}"))
+    });
     list(&mut out, named.on_there(RAISERS), |names| {
         Mark::grave(Gist::Raised, format!("more rights than the login's, on the other machine: {names}"))
     });
@@ -223,7 +233,7 @@ fn shell(template: &Template, at: usize, named: &Named) -> Mark {
     {
         return Mark::grave(Gist::FetchedCode, "a shell that may run what it fetches");
     }
-    match told(template, at) {
+    match script(template, at) {
         Script::Fixed => {
             Mark::grave(Gist::Script, "a fixed script for a shell: slots are only its arguments")
         }
@@ -273,24 +283,30 @@ fn remote(out: &mut Vec<Mark>, command: &CommandTemplate, names: &[&str]) {
     }
 }
 
-/// The elements that an engine reads. Behind the machine of an `exec` stands what runs in it.
-fn engines_own(template: &Template) -> &[Element] {
-    let elements = template.elements();
-    let is_exec = matches!(
-        elements.get(1).map(|element| element.parts.as_slice()),
-        Some([Part::Literal(text)]) if text == "exec"
-    );
-    let machine = |element: &Element| element.whole().is_some_and(|slot| slot.kind == SlotType::Machine);
-    match elements.iter().position(machine) {
-        Some(at) if is_exec => &elements[..at],
-        _ => elements,
-    }
+/// What says what an engine does, where that does not stand in its line.
+fn any_verb(out: &mut Vec<Mark>, verbs: &Verbs<'_>) {
+    let Some(slot) = verbs.slot else { return };
+    let name = code(&slot.name, 64);
+    out.push(match slot.kind.filler() {
+        Filler::Plugin if slot.name.starts_with('$') => {
+            Mark::grave(Gist::AnyVerb, "the plugin may say what the engine does, by a variable of the script")
+        }
+        Filler::Plugin => Mark::grave(
+            Gist::AnyVerb,
+            format!("the plugin says what the engine does, within its type: {name}"),
+        ),
+        Filler::User => Mark::note(format!("your option {name} says what the engine does")),
+        Filler::Host if slot.name.starts_with('$') => {
+            Mark::note("a variable of the script says what the engine does")
+        }
+        Filler::Host => return,
+    });
 }
 
 /// What opens a container, by the plugin's text or by an option of the user's.
-fn ways_out(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
+fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
     let (mut plugins, mut users) = (Vec::new(), Vec::new());
-    for element in engines_own(template) {
+    for element in told.own(verbs) {
         let is_users = element.slots().next().is_some()
             && element.slots().all(|slot| slot.kind.filler() == Filler::User);
         let first = element.parts.first();
@@ -307,7 +323,7 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
         out.push(Mark::grave(Gist::OpensContainer, text));
     }
     let users = (!users.is_empty()).then(|| format!("as your options say: {}", names(&users)));
-    let texts = engines_own(template).iter().map(|element| element.parts.first());
+    let texts = told.own(verbs).iter().map(|element| element.parts.first());
     let free = texts
         .flatten()
         .any(|part| matches!(part, Part::Slot(slot) if matches!(slot.kind, SlotType::Text(_))));
@@ -315,7 +331,9 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
         out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
     }
     const OPENS: &str = "opens that to the engine's machine by no flag that is known";
-    match (made(template, verbs), users) {
+    // What a glance makes of a script's text is not certain enough.
+    let free = free || told.at.is_none();
+    match (made(told, verbs), users) {
         (Some(made), None) if !free && plugins.is_empty() => out.push(Mark::note(format!("{made}; {OPENS}"))),
         (Some(made), Some(users)) if !free && plugins.is_empty() => {
             out.push(Mark::note(format!("{made}; {OPENS} but {users}")));
@@ -329,16 +347,16 @@ fn ways_out(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
 }
 
 /// What an engine is told to make.
-fn made(template: &Template, verbs: &Verbs<'_>) -> Option<String> {
+fn made(told: &Told, verbs: &Verbs<'_>) -> Option<String> {
     const ROOT: [&str; 3] = ["--user=0", "--user=root", "-u0"];
-    let root = template.elements().iter().flat_map(literals).find(|word| ROOT.contains(&word.text));
+    let root = told.elements.iter().flat_map(literals).find(|word| ROOT.contains(&word.text));
     let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
     let text = format!("makes a container and runs in it what its image holds{root}");
     verbs.may_be(&["create", "run"]).then_some(text)
 }
 
 /// What an engine is told to remove or to stop.
-fn removals(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
+fn removals(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
     const REMOVE: [&str; 11] =
         ["delete", "down", "kill", "prune", "remove", "rm", "rmi", "rmp", "stop", "stopp", "terminate"];
     let removes = verbs.among(&REMOVE);
@@ -350,15 +368,13 @@ fn removals(out: &mut Vec<Mark>, template: &Template, verbs: &Verbs<'_>) {
         [Part::Slot(slot)] => slot.kind == SlotType::Machine,
         _ => false,
     };
-    if template.elements().iter().skip(1).all(names)
-        && template.slots().any(|slot| slot.kind == SlotType::Machine)
-    {
+    let slots = || told.elements.iter().flat_map(Element::slots);
+    if told.elements.iter().skip(1).all(names) && slots().any(|slot| slot.kind == SlotType::Machine) {
         let text = format!("has the engine remove or stop this run's machine: {}", listed(removes));
         out.push(Mark::note(text));
         return;
     }
-    let msts =
-        template.slots().all(|slot| slot.kind.filler() == Filler::Host || slot.kind.filler() == Filler::User);
+    let msts = slots().all(|slot| slot.kind.filler() == Filler::Host || slot.kind.filler() == Filler::User);
     let whose = if msts { "" } else { ", of the plugin's choice" };
     out.push(Mark::grave(
         Gist::Removes,

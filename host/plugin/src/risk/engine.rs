@@ -1,7 +1,8 @@
 //! What the words of a container engine's command line are to it: its verb, and flags of its own.
 
-use super::guard;
-use super::named::literals;
+use super::named::{Named, literals};
+use super::programs::{ENGINES, base};
+use super::{guard, words};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Filler, Part, Slot, SlotType};
 
@@ -24,6 +25,32 @@ const ALONE: [&str; 11] = [
 /// Such as take the next word.
 const TAKES: [&str; 9] =
     ["--entrypoint", "--label", "--name", "--net", "--network", "--pull", "--user", "--volume", "--workdir"];
+/// Such flags of `exec`.
+const EXEC_TAKES: [&str; 6] = ["--env", "--user", "--workdir", "-e", "-u", "-w"];
+/// Verbs, and words that another stands behind, whose flags open no container.
+const OPENS_NONE: [&str; 21] = [
+    "container",
+    "cp",
+    "image",
+    "images",
+    "inspect",
+    "kill",
+    "logs",
+    "ls",
+    "port",
+    "prune",
+    "ps",
+    "pull",
+    "rm",
+    "rmi",
+    "start",
+    "stats",
+    "stop",
+    "top",
+    "version",
+    "volume",
+    "wait",
+];
 /// Words that another verb stands behind.
 const GROUPS: [&str; 16] = [
     "builder",
@@ -44,6 +71,71 @@ const GROUPS: [&str; 16] = [
     "volume",
 ];
 
+/// What an engine is told: its name, and all behind it.
+pub(super) struct Told {
+    pub(super) elements: Vec<Element>,
+    /// Where its name stands in the command; none where that is in a shell's text.
+    pub(super) at: Option<usize>,
+}
+
+/// Each that a command's engines are told, in its arguments and in the text of a shell.
+pub(super) fn told(command: &CommandTemplate, named: &Named) -> Vec<Told> {
+    let elements = command.template.elements();
+    // A variable of a script's may hold what the plugin fills in.
+    let plugins = command.template.slots().any(|slot| slot.kind.filler() == Filler::Plugin);
+    let variable = if plugins { SlotType::Ident } else { SlotType::Run };
+    let is_engine = |element: &Element| {
+        let is_name = |text: &str| !text.contains(char::is_whitespace) && ENGINES.contains(&base(text));
+        literals(element).any(|literal| literal.whole && is_name(literal.text))
+    };
+    let mut out = Vec::new();
+    for at in named.all_at(ENGINES) {
+        let Some(element) = elements.get(at) else { continue };
+        // The first is a program, whoever says it.
+        if at == 0 || is_engine(element) {
+            out.push(Told { elements: elements[at..].to_vec(), at: Some(at) });
+            continue;
+        }
+        for words in words::commands(element, &variable) {
+            if let Some(at) = words.iter().position(is_engine) {
+                out.push(Told { elements: words[at..].to_vec(), at: None });
+            }
+        }
+    }
+    out
+}
+
+impl Told {
+    /// What the engine itself reads. Behind the machine of an `exec` stands what runs in it, and behind a verb
+    /// that makes and opens nothing no flag does.
+    pub(super) fn own(&self, verbs: &Verbs<'_>) -> &[Element] {
+        let end = match verbs.behind {
+            Some(behind) if verbs.is_one_of(&["exec"]) => machine(&self.elements, behind),
+            Some(behind) if verbs.is_one_of(&OPENS_NONE) => Some(behind),
+            _ => None,
+        };
+        &self.elements[..end.unwrap_or(self.elements.len())]
+    }
+}
+
+/// Where the machine of an `exec` stands: the slot for it, or the first word that is certainly no flag's value.
+fn machine(elements: &[Element], behind: usize) -> Option<usize> {
+    let is_slot = |element: &Element| element.whole().is_some_and(|slot| slot.kind == SlotType::Machine);
+    let mut at = behind;
+    let slot = elements.iter().skip(behind).position(is_slot).map(|at| behind + at);
+    slot.or_else(|| {
+        loop {
+            let element = elements.get(at).filter(|element| !element.optional)?;
+            match element.parts.as_slice() {
+                [Part::Literal(text)] if !text.starts_with('-') => return Some(at),
+                [Part::Literal(text)] if text.contains('=') || stands_alone(text) => at += 1,
+                [Part::Literal(text)] if EXEC_TAKES.contains(&text.as_str()) => at += 2,
+                _ => return None,
+            }
+        }
+    })
+}
+
 /// What an engine may be told to do.
 #[derive(Default)]
 pub(super) struct Verbs<'a> {
@@ -51,16 +143,18 @@ pub(super) struct Verbs<'a> {
     words: Vec<&'a str>,
     /// Whether it may be any other.
     pub(super) is_open: bool,
+    /// What says which, where that is a slot.
+    pub(super) slot: Option<&'a Slot>,
     /// Where what is certainly the verb's begins.
     pub(super) behind: Option<usize>,
 }
 
 impl<'a> Verbs<'a> {
-    /// Of an engine whose name stands at `at`.
-    pub(super) fn of(elements: &'a [Element], at: usize) -> Verbs<'a> {
+    /// Of what an engine is told.
+    pub(super) fn of(told: &'a Told) -> Verbs<'a> {
         let mut verbs = Verbs::default();
         let mut is_certain = true;
-        for (at, element) in elements.iter().enumerate().skip(at + 1) {
+        for (at, element) in told.elements.iter().enumerate().skip(1) {
             let words: Vec<&str> =
                 literals(element).filter(|word| word.whole).map(|word| word.text).collect();
             let begins: Vec<&str> =
@@ -70,8 +164,9 @@ impl<'a> Verbs<'a> {
                 is_certain = begins.iter().all(|word| word.contains('=') || GLOBAL.contains(word));
                 continue;
             }
-            if words.is_empty() {
-                verbs.is_open |= is_certain || element.slots().any(|slot| slot.many);
+            if words.is_empty() && (is_certain || element.slots().any(|slot| slot.many)) {
+                verbs.is_open = true;
+                verbs.slot = element.slots().next();
             }
             let is_verb = is_certain && !element.optional && !words.is_empty();
             let is_verb = is_verb && !words.iter().any(|word| word.starts_with('-'));
@@ -135,7 +230,7 @@ pub(super) fn flags(command: &CommandTemplate, behind: usize) -> Option<Vec<Flag
             [Part::Literal(text)] if text.starts_with('-') => {
                 if let Some((name, value)) = text.split_once('=') {
                     out.push(Flag { name, value: Value::Fixed(value), is_fixed });
-                } else if is_short(text) || ALONE.contains(&text.as_str()) {
+                } else if stands_alone(text) {
                     out.push(Flag { name: text, value: Value::Fixed(""), is_fixed });
                 } else if TAKES.contains(&text.as_str()) && is_fixed {
                     let value = elements.next().filter(|value| !value.optional)?;
@@ -175,6 +270,11 @@ pub(super) fn flags(command: &CommandTemplate, behind: usize) -> Option<Vec<Flag
         }
     }
     None
+}
+
+/// Whether a flag takes no value, and is no other.
+pub(super) fn stands_alone(text: &str) -> bool {
+    is_short(text) || ALONE.contains(&text)
 }
 
 /// Letters that take no value.

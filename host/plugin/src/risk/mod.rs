@@ -14,6 +14,7 @@ mod network;
 mod programs;
 mod script;
 mod whereabouts;
+mod words;
 
 use mst_model::Kind;
 use serde::{Serialize, Serializer};
@@ -46,6 +47,7 @@ pub(crate) enum Gist {
     Here,
     Somewhere,
     Root,
+    AnyVerb,
     OpensContainer,
     Login,
     Elsewhere,
@@ -82,6 +84,7 @@ impl Gist {
                 "where the clients that are evaluated run is not known: take it for this machine, as you"
             }
             Gist::Root => "as good as who runs a container engine, mostly root",
+            Gist::AnyVerb => "has a container engine do what the plugin says",
             Gist::OpensContainer => "opens containers to the engine's host",
             Gist::Login => "can log in or act on other machines, as you",
             Gist::Elsewhere => {

@@ -182,6 +182,15 @@ impl Named {
         self.programs.iter().find(|(name, _)| list.contains(&name.as_str())).map(|(_, at)| *at)
     }
 
+    /// The elements of all that are on a list, each once.
+    pub(super) fn all_at(&self, list: &[&str]) -> Vec<usize> {
+        let on = self.programs.iter().filter(|(name, _)| list.contains(&name.as_str()));
+        let mut all: Vec<usize> = on.map(|(_, at)| *at).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// The element of the first shell.
     pub(super) fn shell_at(&self) -> Option<usize> {
         self.first_at(SHELLS)

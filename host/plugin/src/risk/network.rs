@@ -1,6 +1,6 @@
 //! Which of a plugin's commands are known to reach the network, in a few words for all of them.
 
-use super::engine::{Flag, Value, Verbs, flags};
+use super::engine::{Flag, Value, Verbs, flags, told};
 use super::named::{Named, literals};
 use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES, RUNS_IN_CONTAINERS};
 use super::whereabouts::login_host;
@@ -52,28 +52,28 @@ pub(crate) fn reached(manifest: &Manifest) -> Vec<String> {
 
 /// What an engine fetches, and which network its containers have.
 fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bool) -> Vec<String> {
-    let elements = command.template.elements();
-    let at = named.first_at(ENGINES).unwrap_or_default();
-    let verbs = Verbs::of(elements, at);
-    let makes = verbs.is_open || verbs.may_be(&["create", "run"]);
     // Only of a program that is certainly an engine is it known what the words are to it.
     let programs = command.programs();
-    let is_known = !programs.is_empty() && programs.iter().all(|name| RUNS_IN_CONTAINERS.contains(name));
-    let is_known = is_known && verbs.is_one_of(&["container", "create", "run"]);
-    let flags = verbs.behind.filter(|_| is_known).and_then(|behind| flags(command, behind));
+    let is_engine = !programs.is_empty() && programs.iter().all(|name| RUNS_IN_CONTAINERS.contains(name));
     let never = |flag: &Flag<'_>| {
         flag.is_fixed && flag.name == "--pull" && matches!(flag.value, Value::Fixed("never"))
     };
     let others = |flag: &Flag<'_>| flag.name == "--pull" && !never(flag);
-    let pulls_never =
-        flags.as_ref().is_some_and(|flags| flags.iter().any(never) && !flags.iter().any(others));
     let mut out =
         vec![format!("{names} speaks to its engine, wherever your configuration says that this is")];
-    if verbs.may_be(&["build", "pull", "push"]) || (makes && !pulls_never) {
-        out.push("images are pulled from registries".to_owned());
-    }
-    if makes {
-        out.push(network(command, flags.as_deref(), may_connect));
+    for told in told(command, named) {
+        let verbs = Verbs::of(&told);
+        let makes = verbs.is_open || verbs.may_be(&["create", "run"]);
+        let is_known = is_engine && told.at == Some(0) && verbs.is_one_of(&["container", "create", "run"]);
+        let flags = verbs.behind.filter(|_| is_known).and_then(|behind| flags(command, behind));
+        let pulls_never =
+            flags.as_ref().is_some_and(|flags| flags.iter().any(never) && !flags.iter().any(others));
+        if verbs.may_be(&["build", "pull", "push"]) || (makes && !pulls_never) {
+            out.push("images are pulled from registries".to_owned());
+        }
+        if makes {
+            out.push(network(command, flags.as_deref(), may_connect));
+        }
     }
     out
 }
@@ -129,10 +129,10 @@ fn network(command: &CommandTemplate, flags: Option<&[Flag<'_>]>, may_connect: b
 
 /// Whether a command may connect a container to a further network.
 fn connects(command: &CommandTemplate, named: &Named) -> bool {
-    let Some(at) = named.first_at(ENGINES) else { return false };
-    let elements = command.template.elements();
-    Verbs::of(elements, at).is_open
-        || elements.iter().flat_map(literals).any(|literal| literal.text.contains("connect"))
+    let told = told(command, named);
+    let names = || command.template.elements().iter().flat_map(literals);
+    told.iter().any(|told| Verbs::of(told).is_open)
+        || (!told.is_empty() && names().any(|literal| literal.text.contains("connect")))
 }
 
 /// Where a login goes, where nothing before the host can lead it elsewhere.
@@ -181,6 +181,7 @@ mod tests {
             &["['docker', 'run', '{f:enum(--network=host|--init)}', 'img']"],
             &["['docker', 'run', '--network=none', '{f:enum(--network=host|--init)}', 'img']"],
             &["['wrap', 'docker', 'run', '--network=none', 'img']"],
+            &["['sh', '-c', 'docker run --network=none img']"],
             &["['/tmp/docker', 'run', '--network=none', 'img']"],
             &["['docker', '{v:ident}', '--network=none', 'img']"],
             &[
@@ -199,6 +200,7 @@ mod tests {
         for argv in [
             "['docker', 'run', '{f:enum(--network=host|--init)}', 'img']",
             "['docker', '{v:enum(ps|run)}', 'img']",
+            "['sh', '-c', 'docker run img']",
             "['docker', '--log-level', 'error', 'run', 'img']",
             "['docker', 'run', 'img', '--pull=never', '--network=none']",
         ] {

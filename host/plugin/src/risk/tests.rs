@@ -422,3 +422,70 @@ fn an_option_in_a_shells_text_is_told_with_what_guards_it() {
     assert_eq!(said("['sh', '-c', 'ls \"$1\"', 'sh', '{option(free)}']"), [""; 0]);
     assert_eq!(said("['tool', 'a {option(free)}']"), [""; 0]);
 }
+
+#[test]
+fn an_engine_is_marked_wherever_it_is_told_and_by_whatever_says_the_verb() {
+    const ROOT: Gist = Gist::Root;
+    let script = |text: &str| format!("['sh', '-c', '{text}', 'sh', '{{a:ident}}']");
+    let all = |argv: &str| {
+        let marks = marks(&format!("{HEAD}{}", exec(argv, "")));
+        let of = [ROOT, Gist::AnyVerb, Gist::OpensContainer, Gist::Removes];
+        let mut found: Vec<Gist> =
+            marks.iter().filter_map(|mark| mark.gist).filter(|gist| of.contains(gist)).collect();
+        found.sort();
+        (found, marks.iter().any(|mark| mark.text.starts_with("makes a container")))
+    };
+    for (argv, gists, makes) in [
+        // The plugin says the verb.
+        ("['docker', '{v:ident}']".to_owned(), &[ROOT, Gist::AnyVerb][..], false),
+        ("['docker', '{v:ident}', '{x:oci-ref}']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        ("['docker', '{v:text(/.*/)}', 'x']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        ("['docker', '{v:ident...}']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        ("['docker', '--debug', 'container', '{v:ident}', 'x']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        ("['env', 'podman', '{v:ident}', 'x']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        (
+            "['docker', '--context', '{machine}', 'exec', '--privileged', 'x', 'y']".to_owned(),
+            &[ROOT, Gist::OpensContainer],
+            false,
+        ),
+        // The text of a shell does.
+        (script("docker run x"), &[ROOT], true),
+        (script("cd /x && exec docker run --rm x | cat"), &[ROOT], true),
+        (script("A=b sudo /usr/bin/docker create x >&2"), &[ROOT], true),
+        (script("docker >log 2>&1 run x"), &[ROOT], true),
+        (script("bash -c \"docker run x\""), &[ROOT], true),
+        (script("x=$(podman run y)"), &[ROOT], true),
+        (script("docker run --privileged x"), &[ROOT, Gist::OpensContainer], true),
+        (script("docker run -v /:/host x"), &[ROOT, Gist::OpensContainer], true),
+        (script("docker exec --privileged x y"), &[ROOT, Gist::OpensContainer], false),
+        (script("docker ps; docker rm -f x"), &[ROOT, Gist::Removes], false),
+        (script("docker $1 x"), &[ROOT, Gist::AnyVerb], false),
+        (script("docker \"$@\""), &[ROOT, Gist::AnyVerb], false),
+        ("['sh', '-c', 'docker {v:ident} x']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        // Another machine's engine is one too.
+        ("['ssh', '--', 'h', 'docker run x']".to_owned(), &[ROOT], false),
+        // What says no such thing.
+        ("['docker', 'ps', '{v:ident}']".to_owned(), &[ROOT], false),
+        ("['docker', '{v:enum(ps|inspect)}', '{x:ident}']".to_owned(), &[ROOT], false),
+        ("['docker', 'exec', '{machine}', '{v:ident...}']".to_owned(), &[ROOT], false),
+        ("['docker', 'exec', '{machine}', 'docker', 'run', '--privileged', 'x']".to_owned(), &[ROOT], false),
+        ("['docker', 'exec', '-u', '0', 'x', 'mkdir', '-p', 'y']".to_owned(), &[ROOT], false),
+        ("['docker', 'rm', '-v', '{machine}']".to_owned(), &[ROOT], false),
+        ("['docker', 'image', 'inspect', '{x:oci-ref}']".to_owned(), &[ROOT], false),
+        (script("docker ps; run x"), &[ROOT], false),
+        (script("docker ps && mkdir -p x"), &[ROOT], false),
+        (script("docker exec x mkdir -p y"), &[ROOT], false),
+        (script("docker inspect $1"), &[ROOT], false),
+        (script("# docker run x\\ndocker ps").replace("\\\\n", "\\n"), &[ROOT], false),
+        // A variable that no plugin fills.
+        ("['sh', '-c', 'for v in ps images; do docker $v; done']".to_owned(), &[ROOT], false),
+        // No engine at all.
+        (script("run x; create y"), &[], false),
+        ("['dockerize', 'run', '{v:ident}']".to_owned(), &[], false),
+        ("['cat', 'docker run']".to_owned(), &[], false),
+        ("['{v:enum(run|create)}', 'x']".to_owned(), &[], false),
+        ("['ls', './docker-run']".to_owned(), &[], false),
+    ] {
+        assert_eq!(all(&argv), (gists.to_vec(), makes), "{argv}");
+    }
+}
