@@ -166,8 +166,8 @@ fn the_page_of_the_judge_command() {
       This judge has 1 command run in trials' workspaces, as you.
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
-      Network: no request of its own; no command names a program that is known for
-      it. mst keeps no command from the network.
+      Network: no command names a program that is known for it. mst keeps no command
+      from the network.
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! It reads nothing of a trial itself, only what its commands print of it, and
         decides its score.
@@ -250,19 +250,17 @@ fn the_page_of_the_runner_docker() {
       This runner has 13 commands run on this machine, as you.
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
-      Network: no request of its own; `docker` or `podman` speaks to its engine,
-      wherever your configuration says that this is; images are pulled from
-      registries; containers have the network that your option `network` names, or
-      else the engine's default one, which may reach the engine's machine and its
-      network. mst keeps no command from the network.
+      Network: `docker` or `podman` speaks to its engine, where your configuration
+      says; images are pulled from registries; containers have the network that your
+      option `network` names, or else the engine's default one, which may reach the
+      engine's machine and its network. mst keeps no command from the network.
       ! as good as who runs a container engine, mostly root: every command
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run in a container: exec:exec
       ! A run goes where its lines lead: the prompts and files of cases, the
         clients' command lines and environment, and the values of the eval's tokens
-        go to exec:exec, and from there to the machine (a container, a host) that it
-        makes for each part of a run (a shard): who runs that can keep and spend the
-        tokens.
+        go to exec:exec, and on to the machine (a container, a host) made for each
+        part of a run (a shard): who runs that can keep and spend the tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
         what mst runs there it says in which directory; by itself mst bounds no
@@ -332,7 +330,8 @@ fn the_page_of_the_runner_docker() {
               --entrypoint=sleep {option(image)} 2147483647
           ! makes a container and runs in it what its image holds, as root
             (`--user=0`); opens that to the engine's machine by no flag that is
-            known but as your options say: `--network`
+            known but as your options say: `--network`; bounds memory and processors
+            only as your options say: `--memory`, `--cpus`
       exec:container (at most 1m)
           {option(engine)} container inspect '--format={{{{.Id}}}} {{{{.Image}}}}' \
               {machine}
@@ -356,7 +355,7 @@ fn the_page_of_the_runner_docker() {
               -9_.-]*)?/)}] {machine} {command...}
           ! the clients run in a container of the engine's, which confines them as
             far as the command that makes it says
-          ! text from the plugin, within its pattern: `user`
+          ! text from the plugin, within its pattern, or none: `user`
       exec:make-dir (at most 1m)
           {option(engine)} exec --user=0 {machine} mkdir -p {target:machine-path}
       exec:own (at most 5m)

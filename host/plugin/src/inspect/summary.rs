@@ -58,9 +58,9 @@ const MAX_KEYS: usize = 6;
 
 const GIVEN: &str = "the prompts and files of cases, the clients' command lines and environment, and the values of \
     the eval's tokens";
-const CHOOSES: &str = "and from there to the machine (a container, a host) that it makes for each part of a run (a \
+const CHOOSES: &str = "and on to the machine (a container, a host) made for each part of a run (a \
     shard): who runs that can keep and spend the tokens";
-const CARRIES: &str = "which it starts for each part of a run (a shard), and to wherever that takes them: who runs \
+const CARRIES: &str = "which it starts for each part of a run (a shard), and on to wherever that leads: who runs \
     that can keep and spend the tokens";
 const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and what \
     its commands print, whatever that holds. Of what mst runs there it says in which directory; by itself mst \
@@ -246,8 +246,9 @@ fn network(page: &Page, commands: usize) -> String {
     let own: Vec<&str> = own.map(|line| line.key.name()).collect();
     let own = match own.as_slice() {
         [] if commands == 0 => return "Network: none.".to_owned(),
-        [] => "no request of its own".to_owned(),
-        to => format!("requests of its own to {}", some(to)),
+        // That it asks for none is said before.
+        [] => None,
+        to => Some(format!("requests of its own to {}", some(to))),
     };
     let gists = || page.requests.iter().flat_map(|line| &line.risks).filter_map(|mark| mark.gist);
     let clients = [
@@ -257,7 +258,8 @@ fn network(page: &Page, commands: usize) -> String {
     let clients = clients.into_iter().filter(|(of, _)| gists().any(|gist| of.contains(&gist)));
     let none = page.network.is_empty() && commands > 0;
     let none = none.then(|| "no command names a program that is known for it".to_owned());
-    let known: Vec<String> = std::iter::once(own)
+    let known: Vec<String> = own
+        .into_iter()
         .chain(none)
         .chain(page.network.iter().cloned())
         .chain(clients.map(|(_, said)| said.to_owned()))

@@ -49,10 +49,11 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         slot.kind.filler() == Filler::Plugin
             && !matches!(slot.kind, SlotType::Enum(_) | SlotType::Uint { .. })
     };
-    let texts: Vec<&str> = slots()
-        .filter(|slot| matches!(slot.kind, SlotType::Text(_)))
-        .map(|slot| slot.name.as_str())
-        .collect();
+    let texts = |optional: bool| {
+        let elements = template.elements().iter().filter(move |element| element.optional == optional);
+        let slots = elements.flat_map(Element::slots).filter(|slot| matches!(slot.kind, SlotType::Text(_)));
+        slots.map(|slot| slot.name.as_str()).collect::<Vec<_>>()
+    };
     let (engines, remotes) = (named.on(ENGINES), named.on(REMOTES));
 
     if place == Place::Workspace && !is_idle(command) {
@@ -154,13 +155,14 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
             Mark::note("free stdin from the plugin into a program")
         });
     }
-    if !texts.is_empty() {
-        let into = if named.shell_at().is_some() || !remotes.is_empty() {
-            ", in the arguments of a shell"
-        } else {
-            ""
-        };
-        out.push(Mark::note(format!("text from the plugin, within its pattern{into}: {}", listed(texts))));
+    let into = match named.shell_at().is_some() || !remotes.is_empty() {
+        true => ", in the arguments of a shell",
+        false => "",
+    };
+    for (texts, or) in [(texts(false), ""), (texts(true), ", or none")] {
+        list(&mut out, texts, |names| {
+            Mark::note(format!("text from the plugin, within its pattern{or}{into}: {names}"))
+        });
     }
     let images = slots().filter(|slot| slot.kind == SlotType::OciRef).map(|slot| slot.name.as_str());
     list(&mut out, images.collect(), |names| Mark::note(format!("an image of the plugin's choice: {names}")));
@@ -331,12 +333,15 @@ fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
         out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
     }
     const OPENS: &str = "opens that to the engine's machine by no flag that is known";
+    let bounds = bounds(told, verbs);
     // What a glance makes of a script's text is not certain enough.
     let free = free || told.at.is_none();
     match (made(told, verbs), users) {
-        (Some(made), None) if !free && plugins.is_empty() => out.push(Mark::note(format!("{made}; {OPENS}"))),
+        (Some(made), None) if !free && plugins.is_empty() => {
+            out.push(Mark::note(format!("{made}; {OPENS}{bounds}")));
+        }
         (Some(made), Some(users)) if !free && plugins.is_empty() => {
-            out.push(Mark::note(format!("{made}; {OPENS} but {users}")));
+            out.push(Mark::note(format!("{made}; {OPENS} but {users}{bounds}")));
         }
         (made, users) => {
             out.extend(made.map(Mark::note));
@@ -353,6 +358,34 @@ fn made(told: &Told, verbs: &Verbs<'_>) -> Option<String> {
     let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
     let text = format!("makes a container and runs in it what its image holds{root}");
     verbs.may_be(&["create", "run"]).then_some(text)
+}
+
+/// What of a container's memory and processors no flag bounds, or only one that the user's option fills.
+fn bounds(told: &Told, verbs: &Verbs<'_>) -> String {
+    let flags = |long: &str, short: &str| {
+        let mut all: Vec<(&str, bool)> = Vec::new();
+        for element in told.own(verbs) {
+            let is_users = element.slots().any(|slot| slot.kind.filler() == Filler::User);
+            let texts = literals(element).map(|literal| literal.text);
+            let texts = texts.filter(|text| text.starts_with(long) || text.starts_with(short));
+            all.extend(texts.map(|text| (text.split('=').next().unwrap_or(text), is_users)));
+        }
+        all
+    };
+    let [memory, processors] = [flags("--memory", "-m"), flags("--cpu", "-c")];
+    let is_open = |flags: &[(&str, bool)]| flags.iter().all(|(_, is_users)| *is_users);
+    let what = match (is_open(&memory), is_open(&processors)) {
+        (true, true) => "memory and processors",
+        (true, false) => "memory",
+        (false, true) => "processors",
+        (false, false) => return String::new(),
+    };
+    let users = [memory, processors].concat().into_iter().filter(|(_, is_users)| *is_users);
+    let users: Vec<&str> = users.map(|(flag, _)| flag).collect();
+    match users.as_slice() {
+        [] => format!("; bounds no {}", what.replace(" and ", " and no ")),
+        _ => format!("; bounds {what} only as your options say: {}", listed(users)),
+    }
 }
 
 /// What an engine is told to remove or to stop.

@@ -59,8 +59,7 @@ fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bo
         flag.is_fixed && flag.name == "--pull" && matches!(flag.value, Value::Fixed("never"))
     };
     let others = |flag: &Flag<'_>| flag.name == "--pull" && !never(flag);
-    let mut out =
-        vec![format!("{names} speaks to its engine, wherever your configuration says that this is")];
+    let mut out = vec![format!("{names} speaks to its engine, where your configuration says")];
     for told in told(command, named) {
         let verbs = Verbs::of(&told);
         let makes = verbs.is_open || verbs.may_be(&["create", "run"]);
@@ -248,7 +247,7 @@ mod tests {
         ];
         assert_eq!(of(&["['true']"]), "");
         let text = all.join("\n");
-        let text = text.replace("speaks to its engine, wherever your configuration says that this is", "(…)");
+        let text = text.replace("speaks to its engine, where your configuration says", "(…)");
         insta::assert_snapshot!(text, @"
         `docker` (…)
         `docker` (…); images are pulled from registries; containers have the engine's default network, which may reach the engine's machine and its network

@@ -257,6 +257,9 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
         [
             said(argv),
             said("['docker', 'run', '--user=0', 'x']"),
+            said("['docker', 'run', '--memory=1g', '--cpus', '2', 'x']"),
+            said("['docker', 'run', '-m1g', '[--cpus={option(network)}]', 'x']"),
+            said("['docker', 'run', '--cpus=1', '[--memory={option(network)}]', 'x']"),
             said("['docker', 'run', '{x:text(/.*/)}', '[--network={option(network)}]', 'x']"),
             said("['docker', 'network', 'connect', '--network={option(network)}']"),
             said("['docker', 'ps']"),
@@ -264,9 +267,15 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
             said("['docker', '--log-level', 'error', 'run', 'x']"),
         ].join("\n--\n"),
         @"
-    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known but as your options say: `--network`
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known but as your options say: `--network`; bounds no memory and no processors
     --
-    makes a container and runs in it what its image holds, as root (`--user=0`); opens that to the engine's machine by no flag that is known
+    makes a container and runs in it what its image holds, as root (`--user=0`); opens that to the engine's machine by no flag that is known; bounds no memory and no processors
+    --
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known
+    --
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known; bounds processors only as your options say: `--cpus`
+    --
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known; bounds memory only as your options say: `--memory`
     --
     makes a container and runs in it what its image holds
     may open the container to the engine's machine, as your options say: `--network`
@@ -275,9 +284,9 @@ fn ways_out_of_a_container_are_seen_in_choices_and_clusters() {
     --
 
     --
-    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known; bounds no memory and no processors
     --
-    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known
+    makes a container and runs in it what its image holds; opens that to the engine's machine by no flag that is known; bounds no memory and no processors
     "
     );
 }

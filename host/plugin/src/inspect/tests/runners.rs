@@ -25,11 +25,11 @@ fn a_runners_page() {
       and writes to 1.
       For itself it asks for no request over the network, no secret and no variable;
       its commands have more without asking.
-      Network: no request of its own; `docker` speaks to its engine, wherever your
-      configuration says that this is; images are pulled from registries; containers
-      have the engine's default network, which may reach the engine's machine and
-      its network; commands name `nc`, `socat`; the clients have this machine's
-      network. mst keeps no command from the network.
+      Network: `docker` speaks to its engine, where your configuration says; images
+      are pulled from registries; containers have the engine's default network,
+      which may reach the engine's machine and its network; commands name `nc`,
+      `socat`; the clients have this machine's network. mst keeps no command from
+      the network.
       ! as good as any program of the plugin's choice, run as you: exec:sh
       ! takes more rights than yours: exec:sh, exec:send
       ! where the clients that are evaluated run is not known: take it for this
@@ -40,9 +40,8 @@ fn a_runners_page() {
       ! changes and removes files in directories of yours: dir:state
       ! A run goes where its lines lead: the prompts and files of cases, the
         clients' command lines and environment, and the values of the eval's tokens
-        go to exec:own, and from there to the machine (a container, a host) that it
-        makes for each part of a run (a shard): who runs that can keep and spend the
-        tokens.
+        go to exec:own, and on to the machine (a container, a host) made for each
+        part of a run (a shard): who runs that can keep and spend the tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
         what mst runs there it says in which directory; by itself mst bounds no
@@ -164,9 +163,9 @@ fn the_page_of_the_ssh_example() {
       This runner has 7 commands run on this machine, as you.
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
-      Network: no request of its own; `ssh` logs in to the host in your option
-      `host`; `ssh` logs in where its line leads; the clients have the network of
-      the machine that they run on. mst keeps no command from the network.
+      Network: `ssh` logs in to the host in your option `host`; `ssh` logs in where
+      its line leads; the clients have the network of the machine that they run on.
+      mst keeps no command from the network.
       ! can log in or act on other machines, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec
@@ -180,9 +179,8 @@ fn the_page_of_the_ssh_example() {
         exec:destroy, exec:list, exec:exec, exec:copy-to, exec:copy-from
       ! A run goes where its lines lead: the prompts and files of cases, the
         clients' command lines and environment, and the values of the eval's tokens
-        go to exec:exec, and from there to the machine (a container, a host) that it
-        makes for each part of a run (a shard): who runs that can keep and spend the
-        tokens.
+        go to exec:exec, and on to the machine (a container, a host) made for each
+        part of a run (a shard): who runs that can keep and spend the tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
         reads your options, and what its commands print, whatever that holds. Of
         what mst runs there it says in which directory; by itself mst bounds no
