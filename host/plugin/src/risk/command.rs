@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::engine::{Told, Verbs, told};
+use super::engine::{Told, UNKNOWN, Verbs, told};
 use super::named::{Literal, Named, literals};
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
@@ -289,7 +289,12 @@ fn remote(out: &mut Vec<Mark>, command: &CommandTemplate, names: &[&str]) {
 fn any_verb(out: &mut Vec<Mark>, verbs: &Verbs<'_>) {
     let Some(slot) = verbs.slot else { return };
     let name = code(&slot.name, 64);
+    const NOT_KNOWN: &str = "what the script tells the engine is not known";
     out.push(match slot.kind.filler() {
+        Filler::Plugin if slot.name == UNKNOWN => {
+            Mark::grave(Gist::AnyVerb, format!("{NOT_KNOWN}, and the plugin may say it"))
+        }
+        Filler::Host if slot.name == UNKNOWN => Mark::note(NOT_KNOWN),
         Filler::Plugin if slot.name.starts_with('$') => {
             Mark::grave(Gist::AnyVerb, "the plugin may say what the engine does, by a variable of the script")
         }

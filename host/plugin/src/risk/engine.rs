@@ -71,6 +71,15 @@ const GROUPS: [&str; 16] = [
     "volume",
 ];
 
+/// The name of a slot for whatever a script tells an engine; no manifest has it.
+pub(super) const UNKNOWN: &str = "$?";
+
+/// Whether an element is, or may be, an engine's name.
+pub(super) fn is_engine(element: &Element) -> bool {
+    let is_name = |text: &str| !text.contains(char::is_whitespace) && ENGINES.contains(&base(text));
+    literals(element).any(|literal| literal.whole && is_name(literal.text))
+}
+
 /// What an engine is told: its name, and all behind it.
 pub(super) struct Told {
     pub(super) elements: Vec<Element>,
@@ -84,10 +93,6 @@ pub(super) fn told(command: &CommandTemplate, named: &Named) -> Vec<Told> {
     // A variable of a script's may hold what the plugin fills in.
     let plugins = command.template.slots().any(|slot| slot.kind.filler() == Filler::Plugin);
     let variable = if plugins { SlotType::Ident } else { SlotType::Run };
-    let is_engine = |element: &Element| {
-        let is_name = |text: &str| !text.contains(char::is_whitespace) && ENGINES.contains(&base(text));
-        literals(element).any(|literal| literal.whole && is_name(literal.text))
-    };
     let mut out = Vec::new();
     for at in named.all_at(ENGINES) {
         let Some(element) = elements.get(at) else { continue };
@@ -96,10 +101,17 @@ pub(super) fn told(command: &CommandTemplate, named: &Named) -> Vec<Told> {
             out.push(Told { elements: elements[at..].to_vec(), at: Some(at) });
             continue;
         }
+        let known = out.len();
         for words in words::commands(element, &variable) {
             if let Some(at) = words.iter().position(is_engine) {
                 out.push(Told { elements: words[at..].to_vec(), at: None });
             }
+        }
+        // It is named, and by no word of a command, as in `x=docker; $x run`.
+        if out.len() == known {
+            let any = Slot { name: UNKNOWN.to_owned(), kind: variable.clone(), many: true };
+            let any = Element { source: String::new(), optional: false, parts: vec![Part::Slot(any)] };
+            out.push(Told { elements: vec![element.clone(), any], at: None });
         }
     }
     out

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::archive;
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
 };
+use super::{archive, engine};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
 
@@ -112,7 +112,26 @@ impl Named {
         let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
         let told = login.and_then(|login| template.elements().get(login + 1..)).unwrap_or_default();
         named.script_there |= told.iter().flat_map(Element::slots).any(msts);
+        named.leave_out_told(template.elements());
         named
+    }
+
+    /// Leaves out what a script names as words to an engine alone: it is done elsewhere, or is a verb.
+    fn leave_out_told(&mut self, elements: &[Element]) {
+        for at in self.all_at(ENGINES) {
+            let Some(element) = elements.get(at).filter(|element| at > 0 && !engine::is_engine(element))
+            else {
+                continue;
+            };
+            let commands = super::words::commands(element, &SlotType::Run);
+            let own = commands.iter().flat_map(|words| {
+                let end = words.iter().position(engine::is_engine).map_or(words.len(), |at| at + 1);
+                &words[..end]
+            });
+            let own: Vec<&str> =
+                own.flat_map(literals).flat_map(|literal| words(literal.text)).map(base).collect();
+            self.programs.retain(|(name, of)| *of != at || own.contains(&name.as_str()));
+        }
     }
 
     /// What a shell on another machine is told.

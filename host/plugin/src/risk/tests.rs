@@ -54,6 +54,12 @@ fn a_program_is_known_wherever_it_stands() {
     has("['docker', 'compose', 'down']", &[Gist::Root, Gist::Removes]);
     has("['lxc', 'delete', 'x']", &[Gist::Root, Gist::Removes]);
     has("['docker', 'ps', 'rm']", &[Gist::Root]);
+    has("['sh', '-c', 'docker rm -f x']", &[Gist::Root, Gist::Removes, Gist::Script]);
+    has("['sh', '-c', 'docker exec x rm -rf y && docker ps']", &[Gist::Root, Gist::Script]);
+    for script in ["docker ps; rm x", "docker run \"$(rm x)\"", "docker run x `rm y`", "docker ps | xargs rm"]
+    {
+        has(&format!("['sh', '-c', '{script}']"), &[Gist::Root, Gist::Changes, Gist::Script]);
+    }
     // What a shell on another machine is told is told of that.
     has("['ssh', '--', 'h', 'rm', '-rf', '/']", &[Gist::Login, Gist::Fells]);
     has("['ssh', '--', 'h', 'rm', 'x']", &[Gist::Login, Gist::ChangesThere]);
@@ -471,6 +477,7 @@ fn an_engine_is_marked_wherever_it_is_told_and_by_whatever_says_the_verb() {
         (script("docker $1 x"), &[ROOT, Gist::AnyVerb], false),
         (script("docker \"$@\""), &[ROOT, Gist::AnyVerb], false),
         ("['sh', '-c', 'docker {v:ident} x']".to_owned(), &[ROOT, Gist::AnyVerb], false),
+        (script("x=docker; $x run y"), &[ROOT, Gist::AnyVerb], false),
         // Another machine's engine is one too.
         ("['ssh', '--', 'h', 'docker run x']".to_owned(), &[ROOT], false),
         // What says no such thing.
@@ -485,8 +492,9 @@ fn an_engine_is_marked_wherever_it_is_told_and_by_whatever_says_the_verb() {
         (script("docker ps && mkdir -p x"), &[ROOT], false),
         (script("docker exec x mkdir -p y"), &[ROOT], false),
         (script("docker inspect $1"), &[ROOT], false),
-        (script("# docker run x\\ndocker ps").replace("\\\\n", "\\n"), &[ROOT], false),
+        (r##"["sh", "-c", "# docker run x\ndocker ps", "sh", "{a:ident}"]"##.to_owned(), &[ROOT], false),
         // A variable that no plugin fills.
+        ("['sh', '-c', 'x=docker; $x run y']".to_owned(), &[ROOT], false),
         ("['sh', '-c', 'for v in ps images; do docker $v; done']".to_owned(), &[ROOT], false),
         // No engine at all.
         (script("run x; create y"), &[], false),

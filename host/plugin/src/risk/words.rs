@@ -151,4 +151,19 @@ mod tests {
             assert_eq!(read(text), words, "{text}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_to_its_end(text in "[ab $'\"\\\\`();|&<>#\n]{0,48}") {
+            let parts = vec![Part::Literal(text.clone())];
+            let element = Element { source: String::new(), optional: false, parts };
+            for word in commands(&element, &SlotType::Run).iter().flatten() {
+                for part in &word.parts {
+                    let Part::Literal(literal) = part else { continue };
+                    let mut chars = text.chars();
+                    proptest::prop_assert!(literal.chars().all(|c| chars.any(|own| own == c)), "{literal:?}");
+                }
+            }
+        }
+    }
 }
