@@ -294,8 +294,8 @@ fn the_page_of_the_runner_docker() {
       In their lines:
           {x:type}      the plugin fills it, within its type
           enum(a|b)     one of these
-          machine-path  an absolute path (`/` too) without `..`, of letters, digits
-                        and `_.-+=,@%`. It confines nothing: links lead anywhere
+          machine-path  an absolute path (`/` too), no `..`, of letters, digits and
+                        `_.-+=,@%`. It confines nothing: links lead anywhere
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
           {machine}     mst fills it: its own name (a-z, 0-9 and `-`, random at its

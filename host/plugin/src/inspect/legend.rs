@@ -94,7 +94,7 @@ impl Page {
                 kind(SlotType::MachinePath),
                 (
                     "machine-path",
-                    "an absolute path (`/` too) without `..`, of letters, digits and `_.-+=,@%`. It confines nothing: \
+                    "an absolute path (`/` too), no `..`, of letters, digits and `_.-+=,@%`. It confines nothing: \
                      links lead anywhere"
                         .to_owned(),
                 ),

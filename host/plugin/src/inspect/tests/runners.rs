@@ -229,9 +229,8 @@ fn the_page_of_the_ssh_example() {
                            {option(host)}`
           {x:type}         the plugin fills it, within its type
           uint(a..b)       a whole number, from a to b
-          machine-path     an absolute path (`/` too) without `..`, of letters,
-                           digits and `_.-+=,@%`. It confines nothing: links lead
-                           anywhere
+          machine-path     an absolute path (`/` too), no `..`, of letters, digits
+                           and `_.-+=,@%`. It confines nothing: links lead anywhere
           {option(x)}      you fill it (`--runner-option`), by the option x
           {machine}        mst fills it: its own name (a-z, 0-9 and `-`, random at
                            its end) for a machine of this run, the one that mst
