@@ -321,7 +321,7 @@ fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
             Some(Part::Slot(_)) => usize::MAX,
             _ => 1,
         });
-        let ways = texts.filter_map(|literal| way_out(literal.text));
+        let ways = texts.filter_map(|literal| way_out(literal.text)).filter(|flag| verbs.opens(flag));
         if is_users { users.extend(ways) } else { plugins.extend(ways) }
     }
     let names = |flags: &[String]| listed(flags.iter().map(String::as_str));

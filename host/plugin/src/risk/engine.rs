@@ -1,7 +1,7 @@
 //! What the words of a container engine's command line are to it: its verb, and flags of its own.
 
 use super::named::{Named, literals};
-use super::programs::{ENGINES, base};
+use super::programs::{ENGINES, base, is_of_all_verbs};
 use super::{guard, words};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Filler, Part, Slot, SlotType};
@@ -27,7 +27,7 @@ const TAKES: [&str; 9] =
     ["--entrypoint", "--label", "--name", "--net", "--network", "--pull", "--user", "--volume", "--workdir"];
 /// Such flags of `exec`.
 const EXEC_TAKES: [&str; 6] = ["--env", "--user", "--workdir", "-e", "-u", "-w"];
-/// Verbs, and words that another stands behind, whose flags open no container.
+/// Verbs, and words that another stands behind, no flags of whose own open a container.
 const OPENS_NONE: [&str; 21] = [
     "container",
     "cp",
@@ -118,14 +118,10 @@ pub(super) fn told(command: &CommandTemplate, named: &Named) -> Vec<Told> {
 }
 
 impl Told {
-    /// What the engine itself reads. Behind the machine of an `exec` stands what runs in it, and behind a verb
-    /// that makes and opens nothing no flag does.
+    /// What the engine itself reads: behind the machine of an `exec` stands what runs in it.
     pub(super) fn own(&self, verbs: &Verbs<'_>) -> &[Element] {
-        let end = match verbs.behind {
-            Some(behind) if verbs.is_one_of(&["exec"]) => machine(&self.elements, behind),
-            Some(behind) if verbs.is_one_of(&OPENS_NONE) => Some(behind),
-            _ => None,
-        };
+        let behind = verbs.behind.filter(|_| verbs.is_one_of(&["exec"]));
+        let end = behind.and_then(|behind| machine(&self.elements, behind));
         &self.elements[..end.unwrap_or(self.elements.len())]
     }
 }
@@ -191,6 +187,11 @@ impl<'a> Verbs<'a> {
             }
         }
         verbs
+    }
+
+    /// Whether a flag is one that opens something, among these.
+    pub(super) fn opens(&self, flag: &str) -> bool {
+        !self.is_one_of(&OPENS_NONE) || is_of_all_verbs(flag)
     }
 
     /// Those of `wanted` that it may be.

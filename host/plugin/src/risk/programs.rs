@@ -195,6 +195,11 @@ pub(super) fn way_out(argument: &str) -> Option<String> {
     SHORT_WAYS_OUT.contains(letter).then(|| format!("-{letter}"))
 }
 
+/// Whether a flag that is a way out is the engine's with any verb: podman takes such behind it too.
+pub(super) fn is_of_all_verbs(flag: &str) -> bool {
+    RUNS_PROGRAMS.contains(&flag) || ["--connection", "--context", "--host", "--url", "-H"].contains(&flag)
+}
+
 /// Whether a container engine's argument has it run a program on its own machine.
 pub(super) fn runs_program(argument: &str) -> bool {
     RUNS_PROGRAMS.contains(&argument.split('=').next().unwrap_or(argument))

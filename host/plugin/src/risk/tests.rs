@@ -463,6 +463,12 @@ fn an_engine_is_marked_wherever_it_is_told_and_by_whatever_says_the_verb() {
             &[ROOT, Gist::OpensContainer],
             false,
         ),
+        ("['podman', 'ps', '--runtime=/tmp/x']".to_owned(), &[ROOT, Gist::OpensContainer], false),
+        (
+            "['podman', 'rm', '--url', 'tcp://x', '{machine}']".to_owned(),
+            &[ROOT, Gist::OpensContainer, Gist::Removes],
+            false,
+        ),
         // The text of a shell does.
         (script("docker run x"), &[ROOT], true),
         (script("cd /x && exec docker run --rm x | cat"), &[ROOT], true),
