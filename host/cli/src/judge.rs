@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use mst_model::grade::Verdict;
 use mst_model::schema::with_defaults;
 use mst_sandbox::{
-    Command, Ended, Entry, Evidence, JudgePlugin, Output, Part, Sandbox, Sinks, Workspace, WorkspaceError,
+    Command, Ended, Entry, Evidence, JudgeOptions, JudgePlugin, Output, Part, Sandbox, Sinks, Workspace,
+    WorkspaceError,
 };
 use mst_worker::grade::{self, GradeWorkspace, Judge, StoredTrial};
 use serde_json::{Map, Value};
@@ -19,7 +20,7 @@ use crate::plugins::Plugin;
 /// A judge that is a component.
 pub(crate) struct ComponentJudge {
     plugin: JudgePlugin,
-    options: Value,
+    options: JudgeOptions,
     sinks: Sinks,
 }
 
@@ -35,7 +36,7 @@ impl ComponentJudge {
                 Failure::because(format!("the judge `{}` can't be loaded", plugin.manifest().id), &error)
             })?;
         let options = Value::Object(with_defaults(&plugin.manifest().options, options));
-        Ok(ComponentJudge { plugin: loaded, options, sinks })
+        Ok(ComponentJudge { plugin: loaded, options: options.into(), sinks })
     }
 }
 

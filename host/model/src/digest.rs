@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of some bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
 /// A text that is no digest.
@@ -32,15 +33,17 @@ impl Digest {
 
     /// The 64 hex digits.
     pub fn hex(&self) -> String {
-        // Each line of an audit has one, so that it is worth not to go by way of a formatter.
-        const DIGITS: [char; 16] =
-            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-        let mut hex = String::with_capacity(64);
-        for byte in self.0 {
-            hex.push(DIGITS[usize::from(byte >> 4)]);
-            hex.push(DIGITS[usize::from(byte & 15)]);
+        self.digits().into_iter().map(char::from).collect()
+    }
+
+    // Each line of an audit has one, so that it is worth not to go by way of a formatter.
+    fn digits(&self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
-        hex
+        digits
     }
 
     /// The 32 bytes.
@@ -100,6 +103,14 @@ impl TryFrom<String> for Digest {
 
     fn try_from(text: String) -> Result<Self, DigestError> {
         text.parse()
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = *b"sha256:................................................................";
+        text[7..].copy_from_slice(&self.digits());
+        serializer.serialize_str(std::str::from_utf8(&text).map_err(S::Error::custom)?)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Why a name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,11 +71,24 @@ impl fmt::Display for Kind {
     }
 }
 
+macro_rules! written_as_text {
+    ($type:ident) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+written_as_text!(PluginId);
+
 /// `org/kind/name`, as `mst/judge/text`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct PluginId {
-    text: String,
+    /// Shared: every call of a plugin's bears it.
+    text: Arc<str>,
     kind: Kind,
 }
 
@@ -114,7 +128,7 @@ impl FromStr for PluginId {
                 return Err(IdError::Name { what, text: part.to_owned() });
             }
         }
-        Ok(PluginId { text: text.to_owned(), kind })
+        Ok(PluginId { text: text.into(), kind })
     }
 }
 
@@ -128,7 +142,7 @@ impl TryFrom<String> for PluginId {
 
 impl From<PluginId> for String {
     fn from(id: PluginId) -> String {
-        id.text
+        id.text.as_ref().to_owned()
     }
 }
 
@@ -155,9 +169,11 @@ impl schemars::JsonSchema for PluginId {
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $what:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $type(String);
+
+        written_as_text!($type);
 
         impl $type {
             /// The name itself.
@@ -241,9 +257,11 @@ name!(
 
 /// One question's name: the dataset's own words, so anything but control characters.
 /// Where it becomes a path, `mst-store` escapes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct CaseId(String);
+
+written_as_text!(CaseId);
 
 impl CaseId {
     /// The longest id, in bytes.

@@ -260,7 +260,7 @@ fn blank(within: &'static str, call: Cow<'static, str>) -> AuditCall {
 /// A call that the broker has decided on. It has its line however it ends: one that is dropped was
 /// broken off.
 #[must_use]
-pub(crate) struct Pass(Option<Open>);
+pub(crate) struct Pass(Option<Box<Open>>);
 
 struct Open {
     record: Arc<Record>,
@@ -281,10 +281,8 @@ impl Pass {
         asks: Option<Asks>,
         rule: impl Into<Cow<'static, str>>,
     ) -> Pass {
-        let mut line = blank(record.within(), call.into());
-        line.asks = asks;
-        line.rule = rule.into();
-        Pass(Some(Open { record: record.clone(), call: line, started: Instant::now(), left: false }))
+        let call = AuditCall { asks, rule: rule.into(), ..blank(record.within(), call.into()) };
+        Pass(Some(Box::new(Open { record: record.clone(), call, started: Instant::now(), left: false })))
     }
 
     /// Says what the call was given, in words and without secrets.

@@ -41,19 +41,21 @@ pub(crate) async fn call<T>(
     // the bound for both. Dropping the call ends it wherever it is.
     let result = tokio::time::timeout(limits.call_time, call(store)).await;
     let ended = store.data().end_call(limits.log_lines);
-    let plugin = store.data().manifest.id.clone();
+    let plugin = || store.data().manifest.id.clone();
     if let (Ok(Ok(_)), Err(HostFault(what))) = (&result, ended) {
         // Whatever it answered, nobody could say later what it had done.
-        return Err(CallError::Host { plugin, function, what });
+        return Err(CallError::Host { plugin: plugin(), function, what });
     }
     // Whatever a guest made of a refusal: an answer, a trap, or nothing until its time was over.
     if let Some(denial) = store.data().broker.first_denial() {
-        return Err(CallError::Denied { plugin, denial });
+        return Err(CallError::Denied { plugin: plugin(), denial });
     }
     match result {
-        Err(_) => Err(over_time(plugin, function, limits.call_time, started.elapsed())),
+        Err(_) => Err(over_time(plugin(), function, limits.call_time, started.elapsed())),
         Ok(Err(error)) => Err(failure(store.data(), limits, function, &error)),
-        Ok(Ok(answer)) => answer.map_err(|error| CallError::Guest { plugin, error: guest_error(error) }),
+        Ok(Ok(answer)) => {
+            answer.map_err(|error| CallError::Guest { plugin: plugin(), error: guest_error(error) })
+        }
     }
 }
 

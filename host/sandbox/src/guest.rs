@@ -127,7 +127,7 @@ impl Guest {
 pub(crate) struct Judging {
     pub(crate) evidence: Arc<dyn Evidence>,
     pub(crate) workspace: Arc<dyn Workspace>,
-    pub(crate) options: Value,
+    pub(crate) options: Arc<Value>,
 }
 
 /// A directory that a guest sees.

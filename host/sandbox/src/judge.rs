@@ -35,6 +35,19 @@ pub struct JudgePlugin {
     pre: JudgePre<Guest>,
 }
 
+/// A judge's options, ready for many calls.
+#[derive(Debug, Clone)]
+pub struct JudgeOptions {
+    pub(crate) value: Arc<Value>,
+    text: Arc<String>,
+}
+
+impl From<Value> for JudgeOptions {
+    fn from(value: Value) -> JudgeOptions {
+        JudgeOptions { text: Arc::new(value.to_string()), value: Arc::new(value) }
+    }
+}
+
 /// A trial that was not judged.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
@@ -68,24 +81,24 @@ impl JudgePlugin {
         &self,
         evidence: Arc<dyn Evidence>,
         workspace: Arc<dyn Workspace>,
-        options: &Value,
+        options: &JudgeOptions,
         time: Duration,
         sinks: &Sinks,
     ) -> Result<Verdict, JudgeError> {
         let mut limits = self.sandbox.limits().clone();
         limits.call_time = time;
-        let judging = Judging { evidence: evidence.clone(), workspace, options: options.clone() };
+        let judging = Judging { evidence: evidence.clone(), workspace, options: options.value.clone() };
         let about = Some(evidence.trial());
         let given = Given { limits: &limits, sinks, about, dirs: &[], judging: Some(judging) };
         let mut store = new_store(&self.sandbox, &self.plugin, given)?;
-        let options = options.to_string();
+        let options: &String = &options.text;
         let pre = &self.pre;
         let verdict = call(&mut store, &limits, "judge", async move |store| {
             let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;
             let owned = store.data_mut().table.push(TrialHandle)?;
             // The guest borrows what the host keeps; it is gone with the store.
             let borrowed = wasmtime::component::Resource::new_borrow(owned.rep());
-            instance.mst_plugin_grading().call_judge(&mut *store, borrowed, &options).await
+            instance.mst_plugin_grading().call_judge(&mut *store, borrowed, options).await
         })
         .await?;
         checked(verdict, &*evidence).map_err(|what| JudgeError::Call(wrong(self.plugin.id(), what)))
@@ -126,7 +139,7 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
     }
     let mut measures = Vec::with_capacity(verdict.measures.len());
     for measure in verdict.measures {
-        let name = clean(&measure.name, 64, false);
+        let name = || clean(&measure.name, 64, false);
         let named = !measure.name.is_empty()
             && measure.name.len() <= 64
             && measure
@@ -135,11 +148,12 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
                 .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_.-".contains(&c));
         if !named {
             return Err(format!(
-                "a measure called `{name}`, where a name is 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`"
+                "a measure called `{}`, where a name is 1 to 64 of `a-z`, `0-9`, `_`, `.` and `-`",
+                name()
             ));
         }
         if !measure.value.is_finite() {
-            return Err(format!("the measure `{name}` is {}, where it must be finite", measure.value));
+            return Err(format!("the measure `{}` is {}, where it must be finite", name(), measure.value));
         }
         measures.push(Measure {
             name: measure.name,
@@ -158,10 +172,11 @@ fn checked(verdict: grading::Verdict, evidence: &dyn Evidence) -> Result<Verdict
 
 /// A citation counts only where its words stand in the entry that it names.
 fn check_citation(citation: &grading::Citation, evidence: &dyn Evidence) -> Result<(), String> {
-    let entry = clean(&citation.entry, 256, false);
+    let entry = || clean(&citation.entry, 256, false);
     if citation.quote.is_empty() || citation.quote.len() > MAX_QUOTE {
         return Err(format!(
-            "a citation of `{entry}` with a quote of {} bytes, where 1 to {MAX_QUOTE} are admitted",
+            "a citation of `{}` with a quote of {} bytes, where 1 to {MAX_QUOTE} are admitted",
+            entry(),
             citation.quote.len()
         ));
     }
@@ -173,8 +188,8 @@ fn check_citation(citation: &grading::Citation, evidence: &dyn Evidence) -> Resu
     loop {
         let part = evidence
             .read(&citation.entry, offset, 1 << 20)
-            .map_err(|error| format!("its citation of `{entry}` can't be checked: {error}"))?
-            .ok_or_else(|| format!("it cites `{entry}`, which the trial does not have"))?;
+            .map_err(|error| format!("its citation of `{}` can't be checked: {error}", entry()))?
+            .ok_or_else(|| format!("it cites `{}`, which the trial does not have", entry()))?;
         offset += part.bytes.len() as u64;
         window.extend_from_slice(&part.bytes);
         if finder.find(&window).is_some() {
@@ -182,7 +197,8 @@ fn check_citation(citation: &grading::Citation, evidence: &dyn Evidence) -> Resu
         }
         if part.rest == 0 || part.bytes.is_empty() {
             return Err(format!(
-                "it cites words that do not stand in `{entry}`: `{}`",
+                "it cites words that do not stand in `{}`: `{}`",
+                entry(),
                 clean(&citation.quote, 128, false)
             ));
         }

@@ -48,7 +48,7 @@ pub use engine::{Sandbox, Settings};
 pub use error::{CallError, GuestError, GuestErrorKind, LimitKind, LoadError};
 pub use evidence::{Entry, Evidence, Part};
 pub use guest::Sinks;
-pub use judge::{JudgeError, JudgePlugin};
+pub use judge::{JudgeError, JudgeOptions, JudgePlugin};
 pub use limits::Limits;
 pub use log::{Level, LogLine, LogSink, Quiet};
 pub use permit::Permit;

@@ -1,6 +1,6 @@
 //! What plugins say: the `log` interface, stdout and stderr, all as cleaned, bounded lines.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mst_model::PluginId;
 use wasmtime_wasi::async_trait;
@@ -63,6 +63,8 @@ pub(crate) struct Lines {
     plugin: PluginId,
     sink: Arc<dyn LogSink>,
     state: Mutex<State>,
+    /// Of stdout and of stderr.
+    partial: [Mutex<Partial>; 2],
 }
 
 struct State {
@@ -76,10 +78,10 @@ struct State {
 impl Lines {
     pub(crate) fn new(plugin: PluginId, sink: Arc<dyn LogSink>, max_lines: u32) -> Arc<Lines> {
         let state = State { left: max_lines, dropped: 0, last_words: Vec::new() };
-        Arc::new(Lines { plugin, sink, state: Mutex::new(state) })
+        Arc::new(Lines { plugin, sink, state: Mutex::new(state), partial: Default::default() })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,56 +150,50 @@ impl Lines {
     }
 }
 
-/// A guest's stdout or stderr.
+/// What a guest has printed on one of its two since the last newline.
+#[derive(Default)]
+struct Partial(Vec<u8>);
+
+impl Partial {
+    // One byte more than a line may have, so that the cut shows.
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = (MAX_LINE + 1).saturating_sub(self.0.len());
+        self.0.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// A guest's stdout or stderr. The streams that it opens on one are the same.
 #[derive(Clone)]
 pub(crate) struct Printed {
     lines: Arc<Lines>,
     stderr: bool,
-    // Shared between the streams that a guest opens on the same descriptor.
-    partial: Arc<Mutex<Partial>>,
-}
-
-struct Partial {
-    lines: Arc<Lines>,
-    stderr: bool,
-    buffer: Vec<u8>,
-}
-
-impl Partial {
-    fn push(&mut self, mut bytes: &[u8]) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.keep(&bytes[..end]);
-            self.end();
-            bytes = &bytes[end + 1..];
-        }
-        self.keep(bytes);
-    }
-
-    fn end(&mut self) {
-        self.lines.printed(self.stderr, &self.buffer);
-        self.buffer.clear();
-    }
-
-    // One byte more than a line may have, so that the cut shows.
-    fn keep(&mut self, bytes: &[u8]) {
-        let room = (MAX_LINE + 1).saturating_sub(self.buffer.len());
-        self.buffer.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
 }
 
 impl Printed {
     pub(crate) fn new(lines: &Arc<Lines>, stderr: bool) -> Printed {
-        let partial = Partial { lines: lines.clone(), stderr, buffer: Vec::new() };
-        Printed { lines: lines.clone(), stderr, partial: Arc::new(Mutex::new(partial)) }
+        Printed { lines: lines.clone(), stderr }
     }
 
-    fn push(&self, bytes: &[u8]) {
-        self.partial.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+    fn partial(&self) -> MutexGuard<'_, Partial> {
+        self.lines.partial[usize::from(self.stderr)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, mut bytes: &[u8]) {
+        let mut partial = self.partial();
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            partial.keep(&bytes[..end]);
+            self.lines.printed(self.stderr, &partial.0);
+            partial.0.clear();
+            bytes = &bytes[end + 1..];
+        }
+        partial.keep(bytes);
     }
 
     /// Makes a line of what no newline has ended.
     pub(crate) fn end_line(&self) {
-        self.partial.lock().unwrap_or_else(PoisonError::into_inner).end();
+        let mut partial = self.partial();
+        self.lines.printed(self.stderr, &partial.0);
+        partial.0.clear();
     }
 }
 
@@ -214,7 +210,7 @@ impl StdoutStream for Printed {
     }
 
     fn p2_stream(&self) -> Box<dyn OutputStream> {
-        Box::new(Printed { lines: self.lines.clone(), stderr: self.stderr, partial: self.partial.clone() })
+        Box::new(self.clone())
     }
 }
 

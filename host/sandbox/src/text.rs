@@ -4,6 +4,10 @@
 /// at most `max` bytes, and `…` after them where it was cut. Newlines stay where `lines` says so, and
 /// become spaces where not.
 pub fn clean(text: &str, max: usize, lines: bool) -> String {
+    // As most text is.
+    if text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len().min(max));
     for c in text.chars() {
         let c = match c {

@@ -21,8 +21,16 @@ use crate::{Result, StoreError, json};
 /// The longest line that is read.
 const MAX_LINE: u64 = 1 << 20;
 
+/// As long as a line is, mostly at the most.
+const LINE: usize = 512;
+
 /// So many calls are kept at most, and what one caller hands over at once.
 const MANY: usize = 1024;
+
+#[derive(Serialize)]
+struct Schema {
+    schema: &'static str,
+}
 
 /// The audit, to be added to. Threads may share it; clones are the same audit.
 #[derive(Debug, Clone)]
@@ -43,14 +51,6 @@ struct Inner {
 struct Kept {
     from: Vec<(Arc<Caller>, Vec<AuditCall>)>,
     count: usize,
-}
-
-/// What the lines of one caller have in common.
-#[derive(Serialize)]
-struct LineHead<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    by: &'a Caller,
 }
 
 impl AuditLog {
@@ -123,26 +123,33 @@ impl Drop for Inner {
 }
 
 fn bytes_of<'a>(from: impl Iterator<Item = (&'a Caller, &'a [AuditCall])>) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for (by, calls) in from {
-        let start = bytes.len();
-        bytes.reserve(calls.len() * 320);
-        serde_json::to_writer(&mut bytes, &LineHead { schema: AuditLine::SCHEMA, by })?;
-        // A line is the fields of the head and those of the call, in one object: the head's closing
-        // brace and the call's opening one make a comma.
-        let head = start..bytes.len() - 1;
-        bytes.truncate(if calls.is_empty() { start } else { head.end });
+    let mut bytes = Vec::with_capacity(LINE);
+    for (by, calls) in from.filter(|(_, calls)| !calls.is_empty()) {
+        // A line is one object of three: the schema, who called, and what. Where one ends and the next begins
+        // a comma joins them.
+        let head = bytes.len();
+        serde_json::to_writer(&mut bytes, &Schema { schema: AuditLine::SCHEMA })?;
+        join(&mut bytes, by)?;
+        let head = head..bytes.len();
         for (at, call) in calls.iter().enumerate() {
+            bytes.reserve(LINE);
             if at > 0 {
                 bytes.extend_from_within(head.clone());
             }
-            let joint = bytes.len();
-            serde_json::to_writer(&mut bytes, call)?;
-            bytes[joint] = b',';
+            join(&mut bytes, call)?;
             bytes.push(b'\n');
         }
     }
     Ok(bytes)
+}
+
+/// Adds the fields of `more` to the object that `bytes` end with.
+fn join(bytes: &mut Vec<u8>, more: &impl Serialize) -> serde_json::Result<()> {
+    bytes.pop();
+    let joint = bytes.len();
+    serde_json::to_writer(&mut *bytes, more)?;
+    bytes[joint] = b',';
+    Ok(())
 }
 
 /// Where the last whole line ends.

@@ -35,7 +35,7 @@ async fn dropped_while(body: &str, far_enough: impl Fn(&Endless, usize) -> bool)
     for _ in 0..3 {
         let (shown, sinks): (Arc<dyn Workspace>, Sinks) =
             (workspace.clone(), Sinks::unrecorded(heard.clone()));
-        let options = json!({});
+        let options = json!({}).into();
         let call = plugin.judge(trial.clone(), shown, &options, LONG, &sinks);
         let mut polls = 0;
         poll_some(call, || {
@@ -73,7 +73,7 @@ async fn before_it_began() {
     let plugin = load(&sandbox(Limits::default()), &guest("", ""));
     let trial: Arc<dyn Evidence> = Arc::new(Trial::new("yes"));
     let sinks = Sinks::unrecorded(Arc::new(Heard::default()));
-    drop(plugin.judge(trial.clone(), Arc::new(Endless::default()), &json!({}), LONG, &sinks));
+    drop(plugin.judge(trial.clone(), Arc::new(Endless::default()), &json!({}).into(), LONG, &sinks));
     assert_eq!((Arc::strong_count(&trial), Arc::strong_count(&sinks.log)), (1, 1));
 }
 

@@ -70,7 +70,8 @@ async fn evidence_that_the_host_can_not_read_is_the_hosts_fault() {
     let judge = load(&sandbox(Limits::default()), &guest(read, ""));
     let trial = Trial { broken: true, ..Trial::new("yes") };
     let sinks = Sinks::unrecorded(Arc::new(mst_sandbox::Quiet));
-    let result = judge.judge(Arc::new(trial), Arc::new(Endless::default()), &json!({}), LONG, &sinks).await;
+    let result =
+        judge.judge(Arc::new(trial), Arc::new(Endless::default()), &json!({}).into(), LONG, &sinks).await;
     let error = result.expect_err("the disk is gone").to_string();
     assert_eq!(
         error,

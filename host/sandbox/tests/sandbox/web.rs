@@ -226,7 +226,7 @@ impl World<'_> {
         let map = whole.as_object_mut().expect("an object");
         map.extend(options.as_object().expect("an object").clone());
         let trial = Arc::new(Trial::new("yes"));
-        let judged = judge.judge(trial, Arc::new(Endless::default()), &whole, self.time, &sinks).await;
+        let judged = judge.judge(trial, Arc::new(Endless::default()), &whole.into(), self.time, &sinks).await;
         let told = match judged {
             Ok(verdict) => Ok(verdict.reason),
             Err(JudgeError::Call(error)) => Err(error),

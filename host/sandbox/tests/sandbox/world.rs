@@ -142,7 +142,7 @@ pub(crate) async fn judge(
 ) -> Result<Verdict, JudgeError> {
     let sinks = Sinks::unrecorded(heard.clone());
     let trial = Arc::new(Trial::new("yes"));
-    plugin.judge(trial, Arc::new(Endless::default()), &options, time, &sinks).await
+    plugin.judge(trial, Arc::new(Endless::default()), &options.into(), time, &sinks).await
 }
 
 /// The error of one call of a judge of [`crate::wat`].
