@@ -130,8 +130,10 @@ pub(crate) fn run(args: RunArgs) -> Result<Exit, Failure> {
         show::aside("waiting for a server that gives tokens: its answer may have the next refresh token");
         renewals.settle(None);
     }
-    // A guest or a pipe that still holds a thread is not waited for.
+    // A guest or a pipe that still holds a thread is not waited for; what a run that broke off had under way
+    // may not have been dropped yet.
     runtime.shutdown_background();
+    mst_process::kill_all();
     mst_process::settle(SETTLE);
     result
 }
