@@ -2,13 +2,12 @@
 
 use serde_json::Value;
 
-use super::engine::{Told, UNKNOWN, Verbs, told};
 use super::named::{Literal, Named, literals};
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
-    loads_code, sounds_secret, way_out,
+    loads_code, sounds_secret,
 };
-use super::{Gist, Mark, default_of, guard, login, script, whereabouts};
+use super::{Gist, Mark, container, default_of, guard, login, script, whereabouts};
 use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{CommandTemplate, Stdin};
@@ -111,14 +110,10 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         out.push(Mark::grave(Gist::Root, text));
         let names = listed(engines.iter().copied());
         out.push(Mark::note(format!("goes by your own configuration of {names} (logins, helpers, proxies)")));
-        for told in told(command, &named) {
-            let verbs = Verbs::of(&told);
-            let mut marks = Vec::new();
-            any_verb(&mut marks, &verbs);
-            ways_out(&mut marks, &told, &verbs);
-            removals(&mut marks, &told, &verbs);
-            marks.retain(|mark| !out.contains(mark));
-            out.extend(marks);
+        for mark in container::marks(command, &named) {
+            if !out.contains(&mark) {
+                out.push(mark);
+            }
         }
     }
     let sees = slots().any(|slot| slot.kind == SlotType::HostDir);
@@ -283,141 +278,6 @@ fn remote(out: &mut Vec<Mark>, command: &CommandTemplate, names: &[&str]) {
     if firsts().any(|text| text == "-A" || lower(text).contains("forwardagent=yes")) {
         out.push(Mark::note("lends the other machine your SSH agent"));
     }
-}
-
-/// What says what an engine does, where that does not stand in its line.
-fn any_verb(out: &mut Vec<Mark>, verbs: &Verbs<'_>) {
-    let Some(slot) = verbs.slot else { return };
-    let name = code(&slot.name, 64);
-    const NOT_KNOWN: &str = "what the script tells the engine is not known";
-    out.push(match slot.kind.filler() {
-        Filler::Plugin if slot.name == UNKNOWN => {
-            Mark::grave(Gist::AnyVerb, format!("{NOT_KNOWN}, and the plugin may say it"))
-        }
-        Filler::Host if slot.name == UNKNOWN => Mark::note(NOT_KNOWN),
-        Filler::Plugin if slot.name.starts_with('$') => {
-            Mark::grave(Gist::AnyVerb, "the plugin may say what the engine does, by a variable of the script")
-        }
-        Filler::Plugin => Mark::grave(
-            Gist::AnyVerb,
-            format!("the plugin says what the engine does, within its type: {name}"),
-        ),
-        Filler::User => Mark::note(format!("your option {name} says what the engine does")),
-        Filler::Host if slot.name.starts_with('$') => {
-            Mark::note("a variable of the script says what the engine does")
-        }
-        Filler::Host => return,
-    });
-}
-
-/// What opens a container, by the plugin's text or by an option of the user's.
-fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
-    let (mut plugins, mut users) = (Vec::new(), Vec::new());
-    for element in told.own(verbs) {
-        let is_users = element.slots().next().is_some()
-            && element.slots().all(|slot| slot.kind.filler() == Filler::User);
-        let first = element.parts.first();
-        let texts = literals(element).take(match first {
-            Some(Part::Slot(_)) => usize::MAX,
-            _ => 1,
-        });
-        let ways = texts.filter_map(|literal| way_out(literal.text)).filter(|flag| verbs.opens(flag));
-        if is_users { users.extend(ways) } else { plugins.extend(ways) }
-    }
-    let names = |flags: &[String]| listed(flags.iter().map(String::as_str));
-    if !plugins.is_empty() {
-        let text = format!("opens the container to the engine's machine: {}", names(&plugins));
-        out.push(Mark::grave(Gist::OpensContainer, text));
-    }
-    let users = (!users.is_empty()).then(|| format!("as your options say: {}", names(&users)));
-    let texts = told.own(verbs).iter().map(|element| element.parts.first());
-    let free = texts
-        .flatten()
-        .any(|part| matches!(part, Part::Slot(slot) if matches!(slot.kind, SlotType::Text(_))));
-    if verbs.may_be(&["load", "pull"]) {
-        out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
-    }
-    const OPENS: &str = "opens that to the engine's machine by no flag that is known";
-    let bounds = bounds(told, verbs);
-    // What a glance makes of a script's text is not certain enough.
-    let free = free || told.at.is_none();
-    match (made(told, verbs), users) {
-        (Some(made), None) if !free && plugins.is_empty() => {
-            out.push(Mark::note(format!("{made}; {OPENS}{bounds}")));
-        }
-        (Some(made), Some(users)) if !free && plugins.is_empty() => {
-            out.push(Mark::note(format!("{made}; {OPENS} but {users}{bounds}")));
-        }
-        (made, users) => {
-            out.extend(made.map(Mark::note));
-            let may = |users| Mark::note(format!("may open the container to the engine's machine, {users}"));
-            out.extend(users.map(may));
-        }
-    }
-}
-
-/// What an engine is told to make.
-fn made(told: &Told, verbs: &Verbs<'_>) -> Option<String> {
-    const ROOT: [&str; 3] = ["--user=0", "--user=root", "-u0"];
-    let root = told.elements.iter().flat_map(literals).find(|word| ROOT.contains(&word.text));
-    let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
-    let text = format!("makes a container and runs in it what its image holds{root}");
-    verbs.may_be(&["create", "run"]).then_some(text)
-}
-
-/// What of a container's memory and processors no flag bounds, or only one that the user's option fills.
-fn bounds(told: &Told, verbs: &Verbs<'_>) -> String {
-    let flags = |long: &str, short: &str| {
-        let mut all: Vec<(&str, bool)> = Vec::new();
-        for element in told.own(verbs) {
-            let is_users = element.slots().any(|slot| slot.kind.filler() == Filler::User);
-            let texts = literals(element).map(|literal| literal.text);
-            let texts = texts.filter(|text| text.starts_with(long) || text.starts_with(short));
-            all.extend(texts.map(|text| (text.split('=').next().unwrap_or(text), is_users)));
-        }
-        all
-    };
-    let [memory, processors] = [flags("--memory", "-m"), flags("--cpu", "-c")];
-    let is_open = |flags: &[(&str, bool)]| flags.iter().all(|(_, is_users)| *is_users);
-    let what = match (is_open(&memory), is_open(&processors)) {
-        (true, true) => "memory and processors",
-        (true, false) => "memory",
-        (false, true) => "processors",
-        (false, false) => return String::new(),
-    };
-    let users = [memory, processors].concat().into_iter().filter(|(_, is_users)| *is_users);
-    let users: Vec<&str> = users.map(|(flag, _)| flag).collect();
-    match users.as_slice() {
-        [] => format!("; bounds no {}", what.replace(" and ", " and no ")),
-        _ => format!("; bounds {what} only as your options say: {}", listed(users)),
-    }
-}
-
-/// What an engine is told to remove or to stop.
-fn removals(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
-    const REMOVE: [&str; 11] =
-        ["delete", "down", "kill", "prune", "remove", "rm", "rmi", "rmp", "stop", "stopp", "terminate"];
-    let removes = verbs.among(&REMOVE);
-    if removes.is_empty() {
-        return;
-    }
-    let names = |element: &Element| match element.parts.as_slice() {
-        [Part::Literal(text)] => text.starts_with('-') || REMOVE.contains(&text.as_str()),
-        [Part::Slot(slot)] => slot.kind == SlotType::Machine,
-        _ => false,
-    };
-    let slots = || told.elements.iter().flat_map(Element::slots);
-    if told.elements.iter().skip(1).all(names) && slots().any(|slot| slot.kind == SlotType::Machine) {
-        let text = format!("has the engine remove or stop this run's machine: {}", listed(removes));
-        out.push(Mark::note(text));
-        return;
-    }
-    let msts = slots().all(|slot| slot.kind.filler() == Filler::Host || slot.kind.filler() == Filler::User);
-    let whose = if msts { "" } else { ", of the plugin's choice" };
-    out.push(Mark::grave(
-        Gist::Removes,
-        format!("has the engine remove or stop what it has{whose}: {}", listed(removes)),
-    ));
 }
 
 /// What of the user's environment it is given.

@@ -6,6 +6,7 @@
 
 mod archive;
 mod command;
+mod container;
 mod engine;
 mod guard;
 mod login;
