@@ -1,7 +1,7 @@
 //! Directories that the lock binds: written to and read as they were granted, and never left, by
 //! `test/judge/hostile` with a `dir` that it asks for. Whoever tries has its call ended.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,19 +36,27 @@ fn judge(id: &str, options: &Value) -> Value {
     json!({"id": id, "plugin": "test/judge/hostile", "options": options})
 }
 
-const ATTEMPTS: [&str; 15] = [
+const ATTEMPTS: [&str; 23] = [
     "read",
     "read what is not there",
     "read a link that leads out",
     "read a link that leads out to nothing",
     "read below a link that leads out",
+    "read by a link that leads out and back",
+    "read up from a directory within",
+    "read out from a directory within",
+    "read where a link leads",
+    "read where an absolute link leads",
     "list a link that leads out",
     "tell of a link that leads out",
     "write",
+    "write to what is open for reading",
+    "cut what is open for reading",
     "write a link that leads out",
     "write below a link that leads out",
     "move below a link that leads out",
     "move from below a link that leads out",
+    "remove a link that leads out",
     "write above",
     "make a link that leads out",
     "make a link to the root",
@@ -65,7 +73,11 @@ fn attempts(access: &str) -> Option<(Space, String)> {
     let space = space(access, Eval::new().judges(json!(judges)))?;
     symlink("../outside/secret", space.path("notes/link")).expect("linked");
     symlink("../outside/nothing", space.path("notes/nowhere")).expect("linked");
+    symlink("../outside/secret", space.path("notes/spare")).expect("linked");
     symlink("../outside", space.path("notes/out")).expect("linked");
+    symlink("inside", space.path("notes/near")).expect("linked");
+    symlink(space.path("notes/inside"), space.path("notes/far")).expect("linked");
+    fs::create_dir(space.path("notes/sub")).expect("made");
     space.mst(["run", "eval.yaml"]).exits(106);
     let run = space.run();
     let mut told = String::new();
@@ -95,19 +107,27 @@ fn what_may_be_written_is_written_and_who_leads_out_is_ended() {
     insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
     read what is not there: Err(NotFound)
-    read a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
-    read a link that leads out to nothing: denied `descriptor.open-at("/notes/nowhere")`: a link on the path leads out of the directory that it was given
-    read below a link that leads out: denied `descriptor.open-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
-    list a link that leads out: denied `descriptor.open-at("/notes/out")`: a link on the path leads out of the directory that it was given
+    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
+    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
+    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
+    read up from a directory within: Err(PermissionDenied)
+    read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given
+    read where a link leads: Ok("inside")
+    read where an absolute link leads: Err(PermissionDenied)
+    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given
     tell of a link that leads out: Ok("")
     write: Ok("")
-    write a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
-    write below a link that leads out: denied `descriptor.open-at("/notes/out/new")`: a link on the path leads out of the directory that it was given
-    move below a link that leads out: denied `descriptor.rename-at("/notes/out/new")`: a link on the path leads out of the directory that it was given
-    move from below a link that leads out: denied `descriptor.rename-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
-    write above: denied `descriptor.open-at("/notes/../outside/new")`: the path leads out of the directory that it was given
-    make a link that leads out: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
-    make a link to the root: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
+    write to what is open for reading: Err(Uncategorized)
+    cut what is open for reading: Err(InvalidInput)
+    write a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
+    write below a link that leads out: denied `descriptor.open-at(/notes/out/new)`: a link on the path leads out of the directory that it was given
+    move below a link that leads out: denied `descriptor.rename-at(/notes/out/new)`: a link on the path leads out of the directory that it was given
+    move from below a link that leads out: denied `descriptor.rename-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    remove a link that leads out: Ok("")
+    write above: denied `descriptor.open-at(/notes/../outside/new)`: the path leads out of the directory that it was given
+    make a link that leads out: denied `descriptor.symlink-at(/notes/own)`: the link would lead out of the directory that it was given
+    make a link to the root: denied `descriptor.symlink-at(/notes/own)`: the link would lead out of the directory that it was given
     "#);
     assert_eq!(space.read("notes/new"), "new");
     assert_outside_untouched(&space);
@@ -119,19 +139,27 @@ fn what_may_be_read_is_not_written_and_who_tries_is_ended() {
     insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
     read what is not there: Err(NotFound)
-    read a link that leads out: denied `descriptor.open-at("/notes/link")`: a link on the path leads out of the directory that it was given
-    read a link that leads out to nothing: denied `descriptor.open-at("/notes/nowhere")`: a link on the path leads out of the directory that it was given
-    read below a link that leads out: denied `descriptor.open-at("/notes/out/secret")`: a link on the path leads out of the directory that it was given
-    list a link that leads out: denied `descriptor.open-at("/notes/out")`: a link on the path leads out of the directory that it was given
+    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
+    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
+    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
+    read up from a directory within: Err(PermissionDenied)
+    read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given
+    read where a link leads: Ok("inside")
+    read where an absolute link leads: Err(PermissionDenied)
+    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given
     tell of a link that leads out: Ok("")
-    write: denied `descriptor.open-at("/notes/new")`: its manifest asks for `dir:notes` to read only
-    write a link that leads out: denied `descriptor.open-at("/notes/link")`: its manifest asks for `dir:notes` to read only
-    write below a link that leads out: denied `descriptor.open-at("/notes/out/new")`: its manifest asks for `dir:notes` to read only
-    move below a link that leads out: denied `descriptor.rename-at("/notes/inside")`: its manifest asks for `dir:notes` to read only
-    move from below a link that leads out: denied `descriptor.rename-at("/notes/out/secret")`: its manifest asks for `dir:notes` to read only
-    write above: denied `descriptor.open-at("/notes/../outside/new")`: the path leads out of the directory that it was given
-    make a link that leads out: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
-    make a link to the root: denied `descriptor.symlink-at("/notes/own")`: the path leads out of the directory that it was given
+    write: denied `descriptor.open-at(/notes/new)`: its manifest asks for `dir:notes` to read only
+    write to what is open for reading: denied `descriptor.write-via-stream(/notes/inside)`: its manifest asks for `dir:notes` to read only
+    cut what is open for reading: denied `descriptor.set-size(/notes/inside)`: its manifest asks for `dir:notes` to read only
+    write a link that leads out: denied `descriptor.open-at(/notes/link)`: its manifest asks for `dir:notes` to read only
+    write below a link that leads out: denied `descriptor.open-at(/notes/out/new)`: its manifest asks for `dir:notes` to read only
+    move below a link that leads out: denied `descriptor.rename-at(/notes/inside)`: its manifest asks for `dir:notes` to read only
+    move from below a link that leads out: denied `descriptor.rename-at(/notes/out/secret)`: its manifest asks for `dir:notes` to read only
+    remove a link that leads out: denied `descriptor.unlink-file-at(/notes/spare)`: its manifest asks for `dir:notes` to read only
+    write above: denied `descriptor.open-at(/notes/../outside/new)`: the path leads out of the directory that it was given
+    make a link that leads out: denied `descriptor.symlink-at(/notes/own)`: its manifest asks for `dir:notes` to read only
+    make a link to the root: denied `descriptor.symlink-at(/notes/own)`: its manifest asks for `dir:notes` to read only
     "#);
     assert!(!space.path("notes/new").exists());
     assert_outside_untouched(&space);
@@ -151,8 +179,13 @@ fn a_refused_path_ends_each_trial_that_meets_it_and_is_said_once() {
     let space = need!(space("read", eval));
     let output = space.mst(["run", "eval.yaml"]).exits(106);
     let denial =
-        "was denied `descriptor.open-at(\"/notes/new\")`: its manifest asks for `dir:notes` to read only";
+        "was denied `descriptor.open-at(/notes/new)`: its manifest asks for `dir:notes` to read only";
     assert_eq!(output.stdout.matches(denial).count(), 1, "however many trials met it: {output}");
+    let run = space.run();
+    for case in ["a", "b", "c"] {
+        let error = run.grade("judge", &format!("{case}/v/0"))["error"]["message"].to_string();
+        assert!(error.contains("to read only"), "{case}: {error}");
+    }
     assert!(!space.path("notes/new").exists());
 }
 
@@ -174,7 +207,7 @@ fn no_link_that_is_changed_meanwhile_leads_out() {
     space.write("notes/real/secret", "inside");
     symlink("real", space.path("notes/flip")).expect("linked");
     let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let seen = std::thread::scope(|scope| {
         scope.spawn(|| {
             for target in ["../outside", "real"].iter().cycle() {
                 if over.load(Ordering::Relaxed) {
@@ -187,28 +220,43 @@ fn no_link_that_is_changed_meanwhile_leads_out() {
         });
         // Else the scope would wait for the other for ever where this panics.
         let _ends = Ends(&over);
-        space.mst(["run", "eval.yaml"]).exits(106);
-    });
-    let run = space.run();
-    let mut times = BTreeMap::<String, usize>::new();
-    for index in 0..TRIALS {
-        let result = run.grade("judge", &format!("a/v/{index}"));
-        let what = match result["verdict"]["reason"].as_str() {
-            Some(told) => told.to_owned(),
-            None => {
-                let error = result["error"]["message"].as_str().expect("an error").to_owned();
-                assert!(error.contains("a link on the path leads out of the directory"), "{error}");
-                "ended".to_owned()
+        let mut seen = BTreeSet::new();
+        // Who turns the link may not have had its turn.
+        for _ in 0..10 {
+            seen.extend(outcomes(&space));
+            if ["ended", "read inside", "wrote"].iter().all(|what| seen.contains(*what)) {
+                break;
             }
-        };
-        *times.entry(what).or_default() += 1;
-    }
-    // It led in and out while judges were at it. One that saw it lead out was ended, unless it led in again
-    // when that was looked into: then the path was just not permitted.
-    let known = ["ended", "read None", r#"read Some("inside")"#, "wrote", "wrote nothing"];
-    assert!(times.keys().all(|what| known.contains(&what.as_str())), "{times:?}");
-    for what in ["ended", r#"read Some("inside")"#, "wrote"] {
-        assert!(times.contains_key(what), "{times:?}");
+        }
+        seen
+    });
+    // One that saw it lead out was ended, unless it led in again when that was looked into: then the path was
+    // just not permitted.
+    let known = ["ended", "read inside", "read nothing", "wrote", "wrote nothing"];
+    assert!(seen.iter().all(|what| known.contains(&what.as_str())), "{seen:?}");
+    for what in ["ended", "read inside", "wrote"] {
+        assert!(seen.contains(what), "{seen:?}");
     }
     assert_outside_untouched(&space);
+}
+
+/// What trials of a run came to that met a link which was turned meanwhile.
+fn outcomes(space: &Space) -> BTreeSet<String> {
+    let output = space.mst(["run", "eval.yaml"]);
+    assert!([0, 106].contains(&output.code), "{output}");
+    let run = space.run();
+    let mut seen = BTreeSet::new();
+    for index in 0..TRIALS {
+        let result = run.grade("judge", &format!("a/v/{index}"));
+        match result["verdict"]["reason"].as_str() {
+            Some(told) => seen.extend(told.lines().map(str::to_owned)),
+            None => {
+                let error = result["error"]["message"].as_str().expect("an error");
+                assert!(error.contains("a link on the path leads out of the directory"), "{error}");
+                seen.insert("ended".to_owned());
+            }
+        }
+    }
+    fs::remove_dir_all(space.path("runs")).expect("removed");
+    seen
 }

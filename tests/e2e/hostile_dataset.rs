@@ -197,26 +197,26 @@ fn it_sees_the_file_that_was_named_and_nothing_beside_it() {
     space.write("data/named", "the data");
     space.write("data/inside", "a sibling");
     std::os::unix::fs::symlink("/etc/passwd", space.path("data/link")).expect("linked");
-    insta::assert_snapshot!(attempts(file, &space, "data/named"), @r#"
+    insta::assert_snapshot!(attempts(file, &space, "data/named"), @"
     read beside it: Err(NotFound)
     read by a link: Err(NotFound)
-    denied `descriptor.open-at("/data/../etc/passwd")`: the path leads out of the directory that it was given
-    denied `descriptor.open-at("/data/../../../../etc/passwd")`: the path leads out of the directory that it was given
-    denied `descriptor.open-at("/data/../etc/passwd")`: the path leads out of the directory that it was given
-    denied `descriptor.open-at("/data/../etc/passwd")`: the path leads out of the directory that it was given
+    denied `descriptor.open-at(/data/../etc/passwd)`: the path leads out of the directory that it was given
+    denied `descriptor.open-at(/data/../../../../etc/passwd)`: the path leads out of the directory that it was given
+    denied `descriptor.open-at(/data/../etc/passwd)`: the path leads out of the directory that it was given
+    denied `descriptor.open-at(/data/inside/../../etc/passwd)`: the path leads out of the directory that it was given
     read from the root: Err(Uncategorized)
     read from /proc: Err(Uncategorized)
     list the root: Err(Uncategorized)
     list where it is: Err(Uncategorized)
-    denied `descriptor.open-at("/data/..")`: the path leads out of the directory that it was given
+    denied `descriptor.open-at(/data/..)`: the path leads out of the directory that it was given
     list /tmp: Err(Uncategorized)
-    denied `descriptor.open-at("/data/mst-escape")`: its manifest asks for `dir:data` to read only
-    denied `descriptor.open-at("/data/inside")`: its manifest asks for `dir:data` to read only
-    denied `descriptor.unlink-file-at("/data/inside")`: its manifest asks for `dir:data` to read only
-    denied `descriptor.rename-at("/data/inside")`: its manifest asks for `dir:data` to read only
-    denied `descriptor.create-directory-at("/data/mst-escape")`: its manifest asks for `dir:data` to read only
-    denied `descriptor.link-at("/data/inside")`: its manifest asks for `dir:data` to read only
-    "#);
+    denied `descriptor.open-at(/data/mst-escape)`: its manifest asks for `dir:data` to read only
+    denied `descriptor.open-at(/data/inside)`: its manifest asks for `dir:data` to read only
+    denied `descriptor.unlink-file-at(/data/inside)`: its manifest asks for `dir:data` to read only
+    denied `descriptor.rename-at(/data/inside)`: its manifest asks for `dir:data` to read only
+    denied `descriptor.create-directory-at(/data/mst-escape)`: its manifest asks for `dir:data` to read only
+    denied `descriptor.link-at(/data/inside)`: its manifest asks for `dir:data` to read only
+    ");
     assert_eq!(space.read("data/inside"), "a sibling");
 }
 

@@ -70,9 +70,12 @@ impl Leave {
         self.renewals.end();
         mst_process::kill_all();
         let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut said = run.map_or_else(|| "ended at once".to_owned(), |run| run.left());
+        let mut said = run.as_ref().map_or_else(|| "ended at once".to_owned(), Run::left);
         if !self.renewals.settle(Some(ANSWER)) {
             said.push_str("; a server that gives tokens did not answer: you may have to log in again");
+        }
+        if let Some(run) = run {
+            run.writer.try_flush_calls();
         }
         said
     }

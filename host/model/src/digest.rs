@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 #[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
+const PREFIX: &str = "sha256:";
+
 /// A text that is no digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no digest: it must be `sha256:` and 64 hex digits")]
@@ -33,17 +35,19 @@ impl Digest {
 
     /// The 64 hex digits.
     pub fn hex(&self) -> String {
-        self.digits().into_iter().map(char::from).collect()
+        self.text()[PREFIX.len()..].iter().copied().map(char::from).collect()
     }
 
     // Each line of an audit has one, so that it is worth not to go by way of a formatter.
-    fn digits(&self) -> [u8; 64] {
+    fn text(&self) -> [u8; PREFIX.len() + 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut digits = [0; 64];
+        let mut text = [0; PREFIX.len() + 64];
+        let (prefix, digits) = text.split_at_mut(PREFIX.len());
+        prefix.copy_from_slice(PREFIX.as_bytes());
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
             pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
-        digits
+        text
     }
 
     /// The 32 bytes.
@@ -70,7 +74,7 @@ impl Digester {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        write!(f, "{PREFIX}{}", self.hex())
     }
 }
 
@@ -85,7 +89,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let refused = || DigestError(text.chars().take(80).collect());
-        let hex = text.strip_prefix("sha256:").ok_or_else(refused)?;
+        let hex = text.strip_prefix(PREFIX).ok_or_else(refused)?;
         // One spelling a digest: they are compared as text too, where they stand in files.
         if hex.len() != 64 || !hex.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)) {
             return Err(refused());
@@ -108,9 +112,7 @@ impl TryFrom<String> for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = *b"sha256:................................................................";
-        text[7..].copy_from_slice(&self.digits());
-        serializer.serialize_str(std::str::from_utf8(&text).map_err(S::Error::custom)?)
+        serializer.serialize_str(std::str::from_utf8(&self.text()).map_err(S::Error::custom)?)
     }
 }
 

@@ -38,8 +38,8 @@ pub trait AuditSink: Send + Sync {
     /// process. It must not block for long: a guest waits for it. An error ends the guest's call.
     fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()>;
 
-    /// Takes calls that have left nothing outside of the host. They must outlive the process as soon as
-    /// what came of them does, and later calls.
+    /// Takes calls that have left nothing outside of the host. They need not outlive the process by
+    /// themselves: only where what came of them does, or a call that is appended later.
     fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> io::Result<()> {
         self.append(by, &calls)
     }
@@ -66,8 +66,8 @@ pub(crate) struct Record {
 struct State {
     within: &'static str,
     kept: Vec<AuditCall>,
-    /// Whether one of them has left the host, or was denied.
-    grave: bool,
+    /// Whether one of them has left the host, or was denied: that is written at once.
+    urgent: bool,
     seen: Vec<Seen>,
     ambient: [u64; Ambient::COUNT],
     /// Why lines were lost; the call into the guest does not succeed then.
@@ -134,7 +134,7 @@ impl Record {
         if !left && !state.has_room(&call) {
             return;
         }
-        state.grave |= left || call.decision == Decision::Denied;
+        state.urgent |= left || call.decision == Decision::Denied;
         state.kept.push(call);
         if state.kept.len() >= MAX_KEPT {
             state.hand_on(&*self.sink, &self.by);
@@ -144,7 +144,7 @@ impl Record {
     /// Hands on all that is kept and `call`, now.
     pub(crate) fn through(&self, call: AuditCall) -> Result<(), HostFault> {
         let mut state = self.state();
-        state.grave = true;
+        state.urgent = true;
         state.kept.push(call);
         state.hand_on(&*self.sink, &self.by);
         state.fault()
@@ -155,6 +155,7 @@ impl Record {
         let mut state = self.state();
         state.left = 0;
         let further: Vec<AuditCall> = state.seen.drain(..).filter_map(|seen| seen.further).collect();
+        state.urgent |= further.iter().any(|call| call.decision == Decision::Denied);
         state.kept.extend(further);
         let counts: BTreeMap<Cow<'static, str>, u64> = Ambient::ALL
             .into_iter()
@@ -214,7 +215,7 @@ impl State {
     fn hand_on(&mut self, sink: &dyn AuditSink, by: &Arc<Caller>) {
         let calls = std::mem::take(&mut self.kept);
         let handed =
-            if std::mem::take(&mut self.grave) { sink.append(by, &calls) } else { sink.keep(by, calls) };
+            if std::mem::take(&mut self.urgent) { sink.append(by, &calls) } else { sink.keep(by, calls) };
         if let Err(error) = handed {
             self.failed.get_or_insert_with(|| error.to_string());
         }
@@ -312,12 +313,14 @@ impl Pass {
     }
 
     /// The call was refused after all, for what turned out on its way.
-    pub(crate) fn refused(mut self, rule: String) -> Option<Denial> {
-        let open = self.0.as_mut()?;
-        let call = format!("{}({})", open.call.call, open.call.args);
-        open.call.rule = rule.clone().into();
+    pub(crate) fn refused(mut self, rule: String) -> Denial {
+        let mut call = String::new();
+        if let Some(open) = &mut self.0 {
+            call = format!("{}({})", open.call.call, crate::clean(&open.call.args, 256, false));
+            open.call.rule = rule.clone().into();
+        }
         self.denied(None);
-        Some(Denial { call, rule, grant: None })
+        Denial { call, rule, grant: None }
     }
 
     /// The call is over.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mst_model::audit::{Asks, Caller};
 use mst_plugin::{Access, Admitted, Capability, CommandTemplate, Granted, Key, Refusal};
 
-use crate::audit::{AuditSink, MAX_ARGS, Pass, Record};
+use crate::audit::{AuditSink, Pass, Record};
 use crate::clean;
 
 /// A call that a plugin makes.
@@ -72,8 +72,7 @@ pub(crate) enum Call<'a> {
         dir: &'a str,
         /// The path, from that directory on.
         path: &'a str,
-        /// How far the path leads up from where it begins, in directories; more than it leads down
-        /// is out.
+        /// Whether the path leads out of it, as it is said.
         leads_out: bool,
         /// Whether it changes something.
         writes: bool,
@@ -221,7 +220,7 @@ impl Broker {
                 let mut pass = Pass::open(&self.record, function, asks, rule);
                 match call {
                     Call::Dir { dir, path, .. } => {
-                        pass.args(|| format!("{:?}", clean(&format!("/{dir}/{path}"), MAX_ARGS, false)));
+                        pass.args(|| format!("/{dir}/{path}"));
                     }
                     Call::SecretTo { .. } | Call::SecretIn { .. } => pass.args(|| in_words(function, call)),
                     _ => {}
@@ -239,12 +238,16 @@ impl Broker {
         }
     }
 
-    /// Refuses a call that was admitted, for what turned out on its way. None where the call is only
-    /// counted: of those none is refused.
-    pub(crate) fn refuse_late(&self, pass: Pass, rule: String) -> Option<Denied> {
-        let denial = pass.refused(rule)?;
+    /// Refuses a call that was admitted, for what turned out on its way.
+    pub(crate) fn refuse_late(&self, pass: Pass, rule: String) -> Denied {
+        let denial = pass.refused(rule);
         self.record.refuse(&denial);
-        Some(Denied(denial))
+        Denied(denial)
+    }
+
+    /// Whether it may change what is in this directory.
+    pub(crate) fn may_write(&self, dir: &str) -> bool {
+        self.granted.dir(dir, Access::ReadWrite).is_ok()
     }
 
     /// The rule that admits a call, or what there is to say to the person.
@@ -318,7 +321,7 @@ fn in_words(function: &str, call: Call<'_>) -> String {
             format!("{function}({:?})", clean(template, 64, false))
         }
         Call::Dir { dir, path, .. } => {
-            format!("{function}({:?})", clean(&format!("/{dir}/{path}"), 256, false))
+            format!("{function}({})", clean(&format!("/{dir}/{path}"), 256, false))
         }
         Call::Http { method, host, port } => {
             format!("{function}({} {})", clean(method, 32, false), origin(host, port))

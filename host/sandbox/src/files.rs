@@ -2,7 +2,8 @@
 //! the audit. What is done with a file that is open is counted; its opening was decided on.
 //!
 //! A refusal ends the guest's call, as every refusal does. Below this, wasmtime holds every path to its
-//! directory again, symlinks included; that a link led out is found there, and is a refusal too.
+//! directory again, symlinks included. It says no more than that something was not permitted: whether a
+//! link led out, which is a refusal too, is then looked for here.
 
 use std::collections::HashMap;
 use std::io;
@@ -42,8 +43,22 @@ impl Opened {
 struct Place {
     /// The directory's name in the manifest.
     dir: String,
-    /// The path below it.
+    /// The path below it as it was said, but for what means nothing (`./`, `//`). A `..` stays: where it
+    /// leads depends on the link before it.
     path: String,
+}
+
+/// What becomes of a link at the end of a path.
+#[derive(Clone, Copy, PartialEq)]
+enum Links {
+    Followed,
+    Taken,
+}
+
+impl From<PathFlags> for Links {
+    fn from(flags: PathFlags) -> Links {
+        if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Followed } else { Links::Taken }
+    }
 }
 
 /// The interface, for one call.
@@ -66,29 +81,22 @@ type Fd = Resource<Descriptor>;
 const MAX_PATH: usize = 4096;
 
 impl Place {
-    /// The place of a path from here; none where it is too long. Without what means nothing, as `./`,
-    /// and with `..` taken at its word: what stands on the way is cap-std's to look at.
+    /// The place of a path from here; none where it is too long.
     fn join(&self, path: &str) -> Option<Place> {
         if path.len() > MAX_PATH {
             return None;
         }
-        let mut parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
-        for part in path.split('/') {
-            match part {
-                "" | "." => {}
-                ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
-                part => parts.push(part),
-            }
-        }
-        let path = parts.join("/");
+        let parts = self.path.split('/').chain(path.split('/')).filter(|part| !matches!(*part, "" | "."));
+        let path = parts.collect::<Vec<_>>().join("/");
         (path.len() <= MAX_PATH).then(|| Place { dir: self.dir.clone(), path })
     }
 }
 
-/// A path that is being looked at.
-struct At {
+/// A path that was decided on.
+struct Decided {
     pass: Pass,
     place: Place,
+    links: Links,
 }
 
 /// What came of a call, in a word.
@@ -99,10 +107,13 @@ fn name_of<T>(result: &FsResult<T>) -> &'static str {
     }
 }
 
-/// Whether a path that the system would not permit leads out of `root` by a link. Where that can't be said
-/// it was the system that did not permit it.
-fn a_link_leads_out(root: &Path, path: &str) -> bool {
-    let found = Dir::open_ambient_dir(root, ambient_authority()).and_then(|root| root.metadata(path));
+/// Whether `path`, which was not permitted below `root`, leads out by a link. Where that can't be said it was
+/// the system that did not permit it. What keeps a guest inside is wasmtime; this says only what to call it.
+fn a_link_leads_out(root: &Path, path: &str, links: Links) -> bool {
+    let found = Dir::open_ambient_dir(root, ambient_authority()).and_then(|root| match links {
+        Links::Followed => root.metadata(path),
+        Links::Taken => root.symlink_metadata(path),
+    });
     // cap-std's own refusal, and none of the system's.
     found
         .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none())
@@ -124,23 +135,20 @@ fn leads_out(path: &str) -> bool {
 
 impl Files<'_> {
     /// Has the broker decide on a path.
-    fn at(&self, function: &'static str, fd: &Fd, path: &str, writes: bool) -> FsResult<At> {
-        self.at_leading(function, fd, path, leads_out(path), writes)
-    }
-
-    fn at_leading(
+    fn at(
         &self,
         function: &'static str,
         fd: &Fd,
         path: &str,
-        leads_out: bool,
+        links: Links,
         writes: bool,
-    ) -> FsResult<At> {
+    ) -> FsResult<Decided> {
         let nowhere = Place { dir: String::new(), path: String::new() };
         let from = self.opened.places.get(&fd.rep()).unwrap_or(&nowhere);
         let place = from.join(path);
         let long = place.is_none();
         let place = place.unwrap_or_else(|| Place { dir: from.dir.clone(), path: "(too long)".to_owned() });
+        let leads_out = path.starts_with('/') || leads_out(&place.path);
         let call = Call::Dir { function, dir: &place.dir, path: &place.path, leads_out, writes };
         let mut pass = self.broker.pass(call).map_err(FsError::trap)?;
         if long {
@@ -150,39 +158,51 @@ impl Files<'_> {
         if writes {
             pass.leave().map_err(FsError::trap)?;
         }
-        Ok(At { pass, place })
+        // A name with a slash behind it is that of a directory, for which a link is followed.
+        let links = if matches!(path.rsplit('/').next(), Some("" | ".")) { Links::Followed } else { links };
+        Ok(Decided { pass, place, links })
     }
 
     /// Ends a call with what came of it.
-    async fn end<T: Send>(&mut self, at: At, result: FsResult<T>) -> FsResult<T> {
-        let at = self.hold(at, name_of(&result)).await?;
-        at.pass.end(name_of(&result), 0, 0);
+    async fn end<T: Send>(&mut self, decided: Decided, result: FsResult<T>) -> FsResult<T> {
+        let decided = self.refuse_what_led_out(decided, name_of(&result)).await?;
+        decided.pass.end(name_of(&result), 0, 0);
         result
     }
 
     /// Ends a call about two paths.
-    async fn end_both<T: Send>(&mut self, from: At, to: At, result: FsResult<T>) -> FsResult<T> {
-        let from = self.hold(from, name_of(&result)).await?;
+    async fn end_both<T: Send>(&mut self, from: Decided, to: Decided, result: FsResult<T>) -> FsResult<T> {
+        let from = self.refuse_what_led_out(from, name_of(&result)).await?;
         from.pass.end(name_of(&result), 0, 0);
         self.end(to, result).await
     }
 
     /// Refuses a path that turned out to lead out of its directory.
-    async fn hold(&mut self, at: At, result: &'static str) -> FsResult<At> {
-        if result != ErrorCode::NotPermitted.name() || !self.leads_out_by_a_link(&at.place).await {
-            return Ok(at);
+    async fn refuse_what_led_out(&mut self, decided: Decided, result: &'static str) -> FsResult<Decided> {
+        let Decided { pass, place, links } = decided;
+        let led_out = result == ErrorCode::NotPermitted.name() && self.a_link_leads_out(&place, links).await;
+        if led_out {
+            let rule = "a link on the path leads out of the directory that it was given";
+            return Err(FsError::trap(self.broker.refuse_late(pass, rule.to_owned())));
         }
-        let rule = "a link on the path leads out of the directory that it was given";
-        match self.broker.refuse_late(at.pass, rule.to_owned()) {
-            Some(denied) => Err(FsError::trap(denied)),
-            None => Err(ErrorCode::NotPermitted.into()),
-        }
+        Ok(Decided { pass, place, links })
     }
 
-    async fn leads_out_by_a_link(&mut self, place: &Place) -> bool {
+    async fn a_link_leads_out(&mut self, place: &Place, links: Links) -> bool {
         let Some(root) = self.opened.roots.get(&place.dir).cloned() else { return false };
         let path = if place.path.is_empty() { ".".to_owned() } else { place.path.clone() };
-        tokio::task::spawn_blocking(move || a_link_leads_out(&root, &path)).await.unwrap_or(false)
+        tokio::task::spawn_blocking(move || a_link_leads_out(&root, &path, links)).await.unwrap_or(false)
+    }
+
+    /// Has the broker decide on a change of what is open. Where its directory may be written, that was
+    /// decided on when it was opened.
+    fn change(&self, function: &'static str, fd: &Fd) -> FsResult<()> {
+        let place = self.opened.places.get(&fd.rep());
+        if place.is_some_and(|place| self.broker.may_write(&place.dir)) {
+            self.open_file();
+            return Ok(());
+        }
+        self.at(function, fd, "", Links::Followed, true).map(|decided| decided.pass.ok())
     }
 
     /// Counts a call about something that is open.
@@ -229,24 +249,24 @@ impl HostDescriptor for Files<'_> {
     ) -> FsResult<Fd> {
         let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || flags.contains(DescriptorFlags::WRITE);
-        let at = self.at("descriptor.open-at", &fd, &path, writes)?;
+        let decided = self.at("descriptor.open-at", &fd, &path, path_flags.into(), writes)?;
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
         if let Ok(fd) = &made {
-            self.opened.places.insert(fd.rep(), at.place.clone());
+            self.opened.places.insert(fd.rep(), decided.place.clone());
         }
-        self.end(at, made).await
+        self.end(decided, made).await
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let at = self.at("descriptor.create-directory-at", &fd, &path, true)?;
+        let decided = self.at("descriptor.create-directory-at", &fd, &path, Links::Taken, true)?;
         let done = self.wasi.create_directory_at(fd, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        let at = self.at("descriptor.stat-at", &fd, &path, false)?;
+        let decided = self.at("descriptor.stat-at", &fd, &path, flags.into(), false)?;
         let done = self.wasi.stat_at(fd, flags, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn set_times_at(
@@ -257,9 +277,9 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let at = self.at("descriptor.set-times-at", &fd, &path, true)?;
+        let decided = self.at("descriptor.set-times-at", &fd, &path, flags.into(), true)?;
         let done = self.wasi.set_times_at(fd, flags, path, accessed, modified).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn link_at(
@@ -270,47 +290,47 @@ impl HostDescriptor for Files<'_> {
         new_fd: Fd,
         new: String,
     ) -> FsResult<()> {
-        let from = self.at("descriptor.link-at", &fd, &old, true)?;
-        let to = self.at("descriptor.link-at", &new_fd, &new, true)?;
+        let from = self.at("descriptor.link-at", &fd, &old, flags.into(), true)?;
+        let to = self.at("descriptor.link-at", &new_fd, &new, Links::Taken, true)?;
         let done = self.wasi.link_at(fd, flags, old, new_fd, new).await;
         self.end_both(from, to, done).await
     }
 
     async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
-        let at = self.at("descriptor.readlink-at", &fd, &path, false)?;
+        let decided = self.at("descriptor.readlink-at", &fd, &path, Links::Taken, false)?;
         let done = self.wasi.readlink_at(fd, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let at = self.at("descriptor.remove-directory-at", &fd, &path, true)?;
+        let decided = self.at("descriptor.remove-directory-at", &fd, &path, Links::Taken, true)?;
         let done = self.wasi.remove_directory_at(fd, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
-        let from = self.at("descriptor.rename-at", &fd, &old, true)?;
-        let to = self.at("descriptor.rename-at", &new_fd, &new, true)?;
+        let from = self.at("descriptor.rename-at", &fd, &old, Links::Taken, true)?;
+        let to = self.at("descriptor.rename-at", &new_fd, &new, Links::Taken, true)?;
         let done = self.wasi.rename_at(fd, old, new_fd, new).await;
         self.end_both(from, to, done).await
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+        let decided = self.at("descriptor.symlink-at", &fd, &path, Links::Taken, true)?;
         // Whoever follows it later may not look where it leads.
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let from = self.opened.places.get(&fd.rep()).map_or("", |place| place.path.as_str());
-        let out = leads_out(&path)
-            || target.starts_with('/')
-            || leads_out([from, parent, &target].join("/").trim_start_matches('/'));
-        let at = self.at_leading("descriptor.symlink-at", &fd, &path, out, true)?;
+        let parent = decided.place.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if target.starts_with('/') || leads_out(&format!("{parent}/{target}")) {
+            let rule = "the link would lead out of the directory that it was given";
+            return Err(FsError::trap(self.broker.refuse_late(decided.pass, rule.to_owned())));
+        }
         let done = self.wasi.symlink_at(fd, target, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        let at = self.at("descriptor.unlink-file-at", &fd, &path, true)?;
+        let decided = self.at("descriptor.unlink-file-at", &fd, &path, Links::Taken, true)?;
         let done = self.wasi.unlink_file_at(fd, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn metadata_hash_at(
@@ -319,15 +339,15 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let at = self.at("descriptor.metadata-hash-at", &fd, &path, false)?;
+        let decided = self.at("descriptor.metadata-hash-at", &fd, &path, flags.into(), false)?;
         let done = self.wasi.metadata_hash_at(fd, flags, path).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
-        let at = self.at("descriptor.read-directory", &fd, "", false)?;
+        let decided = self.at("descriptor.read-directory", &fd, "", Links::Followed, false)?;
         let done = self.wasi.read_directory(fd).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn advise(&mut self, fd: Fd, offset: Filesize, length: Filesize, advice: Advice) -> FsResult<()> {
@@ -351,14 +371,14 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn set_size(&mut self, fd: Fd, size: Filesize) -> FsResult<()> {
-        self.open_file();
+        self.change("descriptor.set-size", &fd)?;
         self.wasi.set_size(fd, size).await
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
-        let at = self.at("descriptor.set-times", &fd, "", true)?;
+        let decided = self.at("descriptor.set-times", &fd, "", Links::Followed, true)?;
         let done = self.wasi.set_times(fd, accessed, modified).await;
-        self.end(at, done).await
+        self.end(decided, done).await
     }
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
@@ -367,7 +387,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
-        self.open_file();
+        self.change("descriptor.write", &fd)?;
         self.wasi.write(fd, bytes, offset).await
     }
 
@@ -387,12 +407,12 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
-        self.open_file();
+        self.change("descriptor.write-via-stream", &fd)?;
         self.wasi.write_via_stream(fd, offset)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
-        self.open_file();
+        self.change("descriptor.append-via-stream", &fd)?;
         self.wasi.append_via_stream(fd)
     }
 
@@ -429,16 +449,4 @@ impl HostDirectoryEntryStream for Files<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::leads_out;
-
-    #[test]
-    fn a_path_leads_out_where_it_goes_up_further_than_down() {
-        for path in ["/", "/etc/passwd", "..", "a/../..", "./..", "a/b/../../../c", "../data"] {
-            assert!(leads_out(path), "{path}");
-        }
-        for path in ["", ".", "a", "a/..", "a/../b", "a//b/./..", "..a", "a/...", "...", "a/b/../.."] {
-            assert!(!leads_out(path), "{path}");
-        }
-    }
-}
+mod tests;

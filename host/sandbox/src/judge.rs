@@ -36,15 +36,16 @@ pub struct JudgePlugin {
 }
 
 /// A judge's options, ready for many calls.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct JudgeOptions {
-    pub(crate) value: Arc<Value>,
-    text: Arc<String>,
+    value: Arc<Value>,
+    /// As the guest gets them.
+    text: String,
 }
 
 impl From<Value> for JudgeOptions {
     fn from(value: Value) -> JudgeOptions {
-        JudgeOptions { text: Arc::new(value.to_string()), value: Arc::new(value) }
+        JudgeOptions { text: value.to_string(), value: Arc::new(value) }
     }
 }
 
@@ -91,7 +92,7 @@ impl JudgePlugin {
         let about = Some(evidence.trial());
         let given = Given { limits: &limits, sinks, about, dirs: &[], judging: Some(judging) };
         let mut store = new_store(&self.sandbox, &self.plugin, given)?;
-        let options: &String = &options.text;
+        let options = &options.text;
         let pre = &self.pre;
         let verdict = call(&mut store, &limits, "judge", async move |store| {
             let instance = pre.instantiate_async(&mut *store).await.context(Instantiating)?;

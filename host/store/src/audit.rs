@@ -21,11 +21,11 @@ use crate::{Result, StoreError, json};
 /// The longest line that is read.
 const MAX_LINE: u64 = 1 << 20;
 
-/// As long as a line is, mostly at the most.
-const LINE: usize = 512;
+/// Room for a line, as long as most are.
+const LINE_GUESS: usize = 512;
 
 /// So many calls are kept at most, and what one caller hands over at once.
-const MANY: usize = 1024;
+const MAX_KEPT: usize = 1024;
 
 #[derive(Serialize)]
 struct Schema {
@@ -76,7 +76,10 @@ impl AuditLog {
 
     /// Keeps calls, to be written with the next that are appended.
     pub fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> Result<()> {
-        if self.0.kept().count >= MANY {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        if self.0.kept().count >= MAX_KEPT {
             self.flush()?;
         }
         let mut kept = self.0.kept();
@@ -89,6 +92,14 @@ impl AuditLog {
     pub fn flush(&self) -> Result<()> {
         self.0.write(None)
     }
+
+    /// [`flush`](AuditLog::flush) where nobody else is writing.
+    pub(crate) fn try_flush(&self) {
+        if let Ok(lines) = self.0.lines.try_lock() {
+            // Nobody is left to be told.
+            let _ = self.0.write_to(lines, None);
+        }
+    }
 }
 
 impl Inner {
@@ -97,14 +108,23 @@ impl Inner {
     }
 
     fn write(&self, last: Option<(&Caller, &[AuditCall])>) -> Result<()> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write_to(self.lines.lock().unwrap_or_else(PoisonError::into_inner), last)
+    }
+
+    fn write_to(
+        &self,
+        mut lines: MutexGuard<'_, WholeLines>,
+        last: Option<(&Caller, &[AuditCall])>,
+    ) -> Result<()> {
         let kept = std::mem::take(&mut *self.kept());
         let from = kept.from.iter().map(|(by, calls)| (&**by, &calls[..])).chain(last);
-        let written = match bytes_of(from) {
-            Ok(bytes) if bytes.is_empty() => Ok(()),
-            Ok(bytes) => lines.add(&bytes),
-            Err(source) => Err(StoreError::NoJson { path: self.path.clone(), source }),
-        };
+        // What has no JSON will have none the next time.
+        let bytes =
+            bytes_of(from).map_err(|source| StoreError::NoJson { path: self.path.clone(), source })?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let written = lines.add(&bytes);
         if written.is_err() {
             // Before what others have kept since.
             let mut now = self.kept();
@@ -123,16 +143,17 @@ impl Drop for Inner {
 }
 
 fn bytes_of<'a>(from: impl Iterator<Item = (&'a Caller, &'a [AuditCall])>) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(LINE);
+    let mut bytes = Vec::new();
     for (by, calls) in from.filter(|(_, calls)| !calls.is_empty()) {
         // A line is one object of three: the schema, who called, and what. Where one ends and the next begins
         // a comma joins them.
         let head = bytes.len();
+        bytes.reserve(LINE_GUESS);
         serde_json::to_writer(&mut bytes, &Schema { schema: AuditLine::SCHEMA })?;
         join(&mut bytes, by)?;
         let head = head..bytes.len();
         for (at, call) in calls.iter().enumerate() {
-            bytes.reserve(LINE);
+            bytes.reserve(LINE_GUESS);
             if at > 0 {
                 bytes.extend_from_within(head.clone());
             }
@@ -148,6 +169,7 @@ fn join(bytes: &mut Vec<u8>, more: &impl Serialize) -> serde_json::Result<()> {
     bytes.pop();
     let joint = bytes.len();
     serde_json::to_writer(&mut *bytes, more)?;
+    debug_assert!(bytes.len() > joint + 2, "an object of nothing has no comma before it");
     bytes[joint] = b',';
     Ok(())
 }
@@ -314,11 +336,11 @@ mod tests {
         let layout = Layout::new(dir.path());
         let log = AuditLog::open(&layout, Arc::new(Lock::take(&layout).expect("locks"))).expect("opens");
         let by = Arc::new(caller());
-        for _ in 0..10 * MANY {
+        for _ in 0..10 * MAX_KEPT {
             log.keep(&by, vec![call("x")]).expect("kept");
-            assert!(log.0.kept().count <= MANY);
+            assert!(log.0.kept().count <= MAX_KEPT);
         }
-        assert_eq!(args(dir.path()).len(), 9 * MANY);
+        assert_eq!(args(dir.path()).len(), 9 * MAX_KEPT);
     }
 
     #[test]

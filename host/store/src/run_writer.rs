@@ -175,14 +175,21 @@ impl RunWriter {
     /// way has it closed before, so that nothing that was killed reads as something that ended.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        // Whoever closes it is on the way out.
-        let _ = self.flush_calls();
     }
 
     /// Writes the calls of plugins that the audit keeps. When this returns they are with the system.
     pub fn flush_calls(&self) -> Result<()> {
         let audit = self.audit.lock().unwrap_or_else(PoisonError::into_inner).clone();
         audit.map_or(Ok(()), |audit| audit.flush())
+    }
+
+    /// [`flush_calls`](RunWriter::flush_calls) where that has not to wait for anybody: for a program that
+    /// ends whatever else hangs.
+    pub fn try_flush_calls(&self) {
+        let audit = self.audit.try_lock().ok().and_then(|audit| audit.clone());
+        if let Some(audit) = audit {
+            audit.try_flush();
+        }
     }
 
     /// Whether it takes what something came to. Nothing has its place before the calls that it came of are

@@ -21,12 +21,11 @@ pub(crate) struct WholeLines {
 impl WholeLines {
     /// Of a file whose first `size` bytes are whole lines; what comes after them goes.
     pub(crate) fn open(path: PathBuf, file: File, size: u64, synced: bool) -> Result<WholeLines> {
-        let mut lines = WholeLines { path, file, size, torn: true, synced };
+        let mut lines = WholeLines { path, file, size, torn: false, synced };
         let length = lines.file.seek(SeekFrom::End(0)).map_err(StoreError::io("read", &lines.path))?;
         if length > size {
             lines.mend()?;
         }
-        lines.torn = false;
         Ok(lines)
     }
 

@@ -170,10 +170,16 @@ async fn execute(
     if !stop.finish.is_cancelled() {
         grade(&args, &ready, &run, &record, scratch.path(), &stop, progress).await?;
     }
-    run.flush_calls().map_err(|error| Failure::from_error(&error).exit(Exit::Partial))?;
+    // Nothing in the run came of what is still to be written.
+    let audited = run.flush_calls();
     leave.hold();
     progress.end();
-    finish(&run, &stop, progress, args.json)
+    let exit = finish(&run, &stop, progress, args.json)?;
+    audited.map_err(|error| {
+        let failure = Failure::because("the audit lacks what plugins read last", &error);
+        failure.exit(Exit::Partial).hint_if(error.hint())
+    })?;
+    Ok(exit)
 }
 
 /// A run with everything that it needs.

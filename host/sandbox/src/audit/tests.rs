@@ -86,10 +86,10 @@ fn what_leaves_the_host_is_written_before_it_is_done_and_never_folded() {
 }
 
 #[test]
-fn what_read_alone_may_be_written_later() {
+fn calls_that_only_read_may_be_written_later() {
     let (record, kept) = record();
     let mut calls = 0;
-    for (grave, act) in [
+    for (urgent, act) in [
         (false, &(|| read(&record).ok()) as &dyn Fn()),
         (true, &|| read(&record).denied(None)),
         (false, &|| record.ambient(Ambient::Poll)),
@@ -99,13 +99,15 @@ fn what_read_alone_may_be_written_later() {
             pass.ok();
         }),
         (false, &|| read(&record).ok()),
+        // As many as have lines, and one more.
+        (true, &|| (0..=MAX_LINES).for_each(|_| read(&record).denied(None))),
     ] {
         let later = kept.later.load(Ordering::SeqCst);
         act();
         record.end_call().expect("kept");
         let (now, is_later) = (kept.calls().len(), kept.later.load(Ordering::SeqCst) > later);
         assert!(now > calls);
-        assert_eq!(is_later, !grave);
+        assert_eq!(is_later, !urgent);
         calls = now;
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::fixture::*;
 use mst_model::audit::{Decision, Phase};
 use mst_model::grade::Finding;
+use mst_model::run::{Collect, RunRecord};
 use mst_model::transcript::Transcript;
 use mst_store::{Expected, ResultsDir, RunDir, StoreError};
 
@@ -344,7 +345,7 @@ fn a_run_that_was_closed_takes_nothing_more() {
 }
 
 #[test]
-fn nothing_has_its_place_before_the_calls_that_it_came_of_are_in_the_audit() {
+fn what_plugins_read_is_in_the_audit_with_what_came_of_it() {
     let dir = tempfile::tempdir().expect("makes");
     let run = run(dir.path(), &["x"]);
     let keys = [key("x", "a", 0), key("x", "a", 1)];
@@ -358,7 +359,7 @@ fn nothing_has_its_place_before_the_calls_that_it_came_of_are_in_the_audit() {
         &|| drop(run.adopt_synced(&keys[1], &second.dir, &expected(second.sha256)).expect("adopts")),
         &|| drop(run.write_grade(&given).expect("writes")),
         &|| run.write_record(&record).expect("writes"),
-        &|| run.close(),
+        &|| run.try_flush_calls(),
     ];
     for (number, step) in (1..).zip(steps) {
         audit.keep(&by, vec![call(Phase::Ended, Decision::Allowed)]).expect("kept");
@@ -366,6 +367,35 @@ fn nothing_has_its_place_before_the_calls_that_it_came_of_are_in_the_audit() {
         step();
         assert_eq!(run.audit().expect("opens").count(), number);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_has_its_place_before_the_calls_that_it_came_of_are_in_the_audit() {
+    let dir = tempfile::tempdir().expect("makes");
+    let run = run(dir.path(), &["x"]);
+    let keys = [key("x", "a", 0), key("x", "a", 1)];
+    let results = dir.path().join("results");
+    let [first, second] = keys.clone().map(|key| commit(&results, &key).expect("commits"));
+    let was = run.read_record().expect("reads");
+    let record = RunRecord { collect: Collect::Partial, ..was.clone() };
+    assert_ne!(record, was);
+    let given = grade(&keys[0], Finding::Pass);
+    // A disk that has no room for it, and for everything else.
+    std::os::unix::fs::symlink("/dev/full", run.path().join("audit.jsonl")).expect("links");
+    let audit = run.audit_log().expect("opens");
+    audit.keep(&Arc::new(caller()), vec![call(Phase::Ended, Decision::Allowed)]).expect("kept");
+    for refused in [
+        run.adopt(&keys[0], &first.dir, &expected(first.sha256)).map(drop),
+        run.adopt_synced(&keys[1], &second.dir, &expected(second.sha256)).map(drop),
+        run.write_grade(&given).map(drop),
+        run.write_record(&record),
+    ] {
+        assert!(matches!(refused, Err(StoreError::Io { .. })), "{refused:?}");
+    }
+    assert!(keys.iter().all(|key| !run.has_trial(key).expect("looks")));
+    assert!(run.grade(&given.judge, &keys[0]).expect("looks").is_none());
+    assert_eq!(run.read_record().expect("reads"), was);
 }
 
 #[test]
