@@ -346,7 +346,7 @@ fn the_page_of_the_runner_docker() {
       exec:destroy (at most 2m)
           {option(engine)} rm --force --volumes {machine}
           ! has the engine remove or stop this run's machine: `rm`
-      exec:list (at most 1m)
+      exec:list (at most 30s)
           {option(engine)} ps --all --filter=label=mst.run={run} \
               --format={{{{.Names}}}}
       exec:exec (at most 7 days; the plugin reads nothing of it, and mst all)

@@ -252,13 +252,13 @@ fn the_page_of_the_ssh_example() {
               {option(base)} && mkdir {option(base)}/{machine} \
               {option(base)}/{machine}/run-{run} && cd {option(base)}/{machine} && \
               pwd -P'
-      exec:destroy (at most 5m)
+      exec:destroy (at most 2m)
           ssh -T -oClearAllForwardings=yes <shared> 'chmod -R u+rwx \
               {option(base)}/{machine} 2>/dev/null; exec rm -rf \
               {option(base)}/{machine}'
           ! removes whole directories on the other machine: `rm`
           ! changes or removes files on the other machine: `chmod`
-      exec:list (at most 1m)
+      exec:list (at most 30s)
           ssh -T -oClearAllForwardings=yes <shared> 'test -e {option(base)} || \
               exit 0; cd {option(base)} || exit; for mark in */run-{run}; do [ ! \
               -d "$mark" ] || echo "${{mark%/*}}"; done'
@@ -297,8 +297,8 @@ fn the_page_of_the_ssh_example() {
           "Where the machines are: a name, an address, or a `Host` of your
           `~/.ssh/config`. It needs a POSIX shell and `tar`."
       identity: string, a path on this machine, matching `^[^%"\s]*$`
-          "A file with a private key. Without it ssh asks your agent, and takes the
-          keys that it finds."
+          "A file with a private key. The keys of your agent are offered too, with
+          it and without."
       known_hosts: string, a path on this machine, matching `^[^%"\s]*$`
           "A file with the host's key. A key that is not known is refused, and never
           added."
