@@ -48,7 +48,7 @@ fn mst(space: &Space, words: &str) -> Output {
 fn apart_from_the_page(output: &Output) -> String {
     let text = output.to_string();
     let (before, page) = text.split_once("\nIn short\n").expect("the first part of the page");
-    let (_, after) = page.split_once("Read its line.\n").expect("its end");
+    let (_, after) = page.split_once("may do harm too.\n").expect("its end");
     format!("{before}[IN SHORT]\n{after}")
 }
 
@@ -103,8 +103,7 @@ fn added_granted_revoked_and_taken_out() {
       ! among these every host below a name: http:https://*.acme.com
       ! It reads nothing of a trial itself, only what its commands print of it, and
         decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
     `mst plugin inspect check.wasm` shows all of it
     ");
     mst(&space, "run eval.yaml").exits(0);

@@ -42,7 +42,7 @@ fn the_page_of_the_dataset_jsonl() {
 
     Options
       fields: object, with more in its schema (`--json`), `{}` where you set none
-          ! the plugin reads it, and mst does not hold it to it
+          ! the plugin reads it, and does with it what it likes
           "Which field of an object is which part of a case. A name is a member of
           the object, or, where it begins with `/`, a JSON Pointer (RFC 6901) into
           it. What is named must be there in every case, but for metadata and
@@ -50,7 +50,7 @@ fn the_page_of_the_dataset_jsonl() {
           name, where there is one. null stands for none, though there be a field of
           that name."
       format: string, one of `auto`, `jsonl`, `json`, `auto` where you set none
-          ! the plugin reads it, and mst does not hold it to it
+          ! the plugin reads it, and does with it what it likes
           "`jsonl`: one object a line, blank lines are skipped. `json`: one array of
           objects. `auto`: an array where the first character that is no blank is
           `[`."
@@ -96,7 +96,7 @@ fn the_page_of_the_judge_text() {
         client's report and files; and decides its score.
 
     Options
-      Each: the plugin reads it, and mst does not hold it to it
+      Each: the plugin reads it, and does with it what it likes
       against: string, matching `^(report|files/.+)$`, `report` where you set none
           "What is compared: `report`, or `files/` and the path of a file in the
           workspace, as `files/out/answer.txt`. A report or file that is not there
@@ -171,8 +171,7 @@ fn the_page_of_the_judge_command() {
       ! runs beside what the evaluated client wrote, as you: workspace:check
       ! It reads nothing of a trial itself, only what its commands print of it, and
         decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
       Each runs as you, on this machine, in a copy of the files that the client left
@@ -180,10 +179,11 @@ fn the_page_of_the_judge_command() {
       confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
       of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. One is killed when its own time is over, or sooner the eval's
-      for the trial. Its stdin is empty where nothing else is said. It finds the
-      case, the expected answer and the report in files that its variables name;
-      what the plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed, with what it started, as far as mst finds
+      that, when its own time is over, or sooner the eval's for the trial. Its stdin
+      is empty where nothing else is said. It finds the case, the expected answer
+      and the report in files that its variables name; what the plugin fills into an
+      argument may be text of the trial too.
       In their lines:
           {y:option(x)}  the eval fills it (you, or who wrote it), by the option x;
                          y is the plugin's name for it
@@ -207,7 +207,7 @@ fn the_page_of_the_judge_command() {
           the workspace and in the report was written by the client: don't run it
           without thinking."
       result: string, one of `exit`, `json`, `exit` where you set none
-          ! the plugin reads it, and mst does not hold it to it
+          ! the plugin reads it, and does with it what it likes
           "`exit`: code 0 passes, any other code and any signal fail, with the end
           of what was printed as the reason. `json`: the command ends with code 0
           and prints, as all of its stdout or as its last line, one object with
@@ -255,31 +255,33 @@ fn the_page_of_the_runner_docker() {
       option `network` names, or else the engine's default one, which may reach the
       engine's machine and its network. mst keeps no command from the network.
       ! as good as who runs a container engine, mostly root: every command
-      ! can log in or act on other machines, as you: every command
+      ! can log in or act on other machines and accounts, as you: every command
+      ! changes or removes files: exec:copy-from
       ! the clients that are evaluated run in a container: exec:exec
-      ! A run goes where its lines lead: the prompts and files of cases, the
-        clients' command lines and environment, and the values of the eval's tokens
-        go to exec:exec, and on to the machine (a container, a host) made for each
-        part of a run (a shard): who runs that can keep and spend the tokens.
+      ! A run goes where its lines lead: the cases' prompts and files, the clients'
+        command lines and environment, and the values of the eval's tokens go to
+        exec:exec, and on to the container made for each part of a run (a shard):
+        who runs that can keep and spend the tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory; by itself mst bounds no
-        memory, processor or disk there. What comes back mst holds to the form that
-        it must have; whether it is true nobody can tell.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+        reads your options, and whatever its commands print. It picks the directory
+        that mst works in on a machine; by itself mst bounds no memory, processor or
+        disk there. What comes back mst holds to the form that it must have; whether
+        it is true nobody can tell.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over, whichever is first.
+      killed when its own time or the call that runs it is over, with what it
+      started here, as far as mst finds that; what it began in a container or on a
+      host may go on. A machine stays until the plugin's line that removes it has
+      run: mst asks for that when done with it, and in `mst machines reap`.
       Only exec:exec can be handed over to mst as the worker, which asks the
       clients, and then goes on: mst writes to its stdin, the values of the eval's
-      tokens (credentials that it names) among it, and has all that it says; the
-      plugin reads nothing of it, stderr included. mst puts no token, secret, prompt
-      or answer into an argument.
+      tokens (credentials that it names) too, and alone reads its stdout and stderr.
+      mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! speaks to a container engine: as good as who runs that, mostly root
           ! gets your SSH agent: may log in wherever your keys do
@@ -298,15 +300,15 @@ fn the_page_of_the_runner_docker() {
                         `_.-+=,@%`. It confines nothing: links lead anywhere
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: its own name (a-z, 0-9 and `-`, random at its
-                        end) for a machine of this run, the one that mst picks for
-                        the call, to remove it too
+          {machine}     mst fills it, for removal too: its own random name (a-z,
+                        0-9, `-`) of the call's machine, one of this run's
           {run}         mst fills it: the run's name, of the same letters
           {command...}  mst fills it: what mst runs on the machine
-          {x:host-dir}  mst's directory in a call that copies: what goes to a
-                        machine, or an empty one for what comes back, by no path of
-                        the plugin's. What comes, of any size, is unpacked here
-                        before mst checks it, links too. Stdout goes nowhere
+          {x:host-dir}  mst's directory in a call that copies, by no path of the
+                        plugin's: what goes to a machine, or an empty one for what
+                        comes. That, of any size, is unpacked here before mst checks
+                        it, links too: only what unpacks it (`tar`, `cp`, an engine)
+                        keeps it in there. Stdout goes nowhere
           [...]         left out where its slot is empty, and the plugin may leave
                         its own empty
           '...'         one argument, quoted as for a POSIX shell
@@ -362,12 +364,13 @@ fn the_page_of_the_runner_docker() {
           {option(engine)} exec --user=0 {machine} chown -hR \
               {owner:text(/[0-9]+:[0-9]+/)} {target:machine-path}
           ! text from the plugin, within its pattern: `owner`
-      exec:copy-to (at most 10m, as no call is longer; the plugin reads how it
-        ended, and 2 KiB of stderr)
+      exec:copy-to (at most 10m, as no call is longer; the plugin reads its exit and
+        2 KiB of stderr)
           {option(engine)} cp {source:host-dir}/. {machine}:{target:machine-path}
-      exec:copy-from (at most 10m, as no call is longer; the plugin reads how it
-        ended, and 2 KiB of stderr)
+      exec:copy-from (at most 10m, as no call is longer; the plugin reads its exit
+        and 2 KiB of stderr)
           {option(engine)} cp {machine}:{source:machine-path}/. {target:host-dir}
+          ! changes or removes files where its arguments say: the engine's `cp`
 
     Options
       cpus: number, more than 0
@@ -391,7 +394,7 @@ fn the_page_of_the_runner_docker() {
           "The platform of the image, as `linux/arm64`."
       user: string, matching
           `^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`
-          ! the plugin reads it, and mst does not hold it to it
+          ! the plugin reads it, and does with it what it likes
           "Whom the worker and the client run as, a name of the image's or a number,
           as `agent` or `1000:1000`; the image's own user where it is not set."
 

@@ -17,11 +17,13 @@ pub(super) type Entry = (String, String);
 const EXEC: &str = "Each runs as you, on this machine: it may do what you may. It begins in an empty directory, \
     with your PATH, your HOME and what its marks name, and an empty stdin where nothing else is said. The plugin \
     can have these lines run and no others, when it likes, 10,000 times a call of its own at most. One is killed \
-    when its own time or the call that runs it is over, whichever is first.";
+    when its own time or the call that runs it is over, with what it started here, as far as mst finds that; what \
+    it began in a container or on a host may go on. A machine stays until the plugin's line that removes it has \
+    run: mst asks for that when done with it, and in `mst machines reap`.";
 /// Behind the keys of those that take a command of mst's.
 const WORKER: &str = "can be handed over to mst as the worker, which asks the clients, and then goes on: mst writes to its \
-    stdin, the values of the eval's tokens (credentials that it names) among it, and has all that it says; the \
-    plugin reads nothing of it, stderr included. mst puts no token, secret, prompt or answer into an argument.";
+    stdin, the values of the eval's tokens (credentials that it names) too, and alone reads its stdout and \
+    stderr. mst puts no token, secret, prompt or answer into an argument.";
 /// Of a group whose slot is the plugin's.
 const LEAVES: &str = ", and the plugin may leave its own empty";
 /// What holds for every command in a workspace.
@@ -30,7 +32,8 @@ const WORKSPACE: [&str; 2] = [
      one case): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH \
      alone, no secret, and a HOME of its own; your files it finds all the same.",
     "The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is \
-     killed when its own time is over, or sooner the eval's for the trial. Its stdin is empty where nothing else is \
+     killed, with what it started, as far as mst finds that, when its own time is over, or sooner the eval's for the \
+     trial. Its stdin is empty where nothing else is \
      said. It finds the case, the expected answer and the report in files that its variables name; what \
      the plugin fills into an argument may be text of the trial too.",
 ];
@@ -72,9 +75,7 @@ impl Page {
             _ => "the eval fills it (you, or who wrote it)",
         };
         let [directory, whose] = match self.world {
-            World::ShardRunner => {
-                ["one of mst's directories", "; the plugin says which, by no path of its own"]
-            }
+            World::ShardRunner => ["one of mst's directories", ", of the plugin's choice"],
             _ => ["mst's directory in a call that copies", ", by no path of the plugin's"],
         };
         let leaves = elements().any(|element| element.optional && element.slots().any(plugins));
@@ -113,8 +114,8 @@ impl Page {
                 kind(SlotType::Machine),
                 (
                     "{machine}",
-                    "mst fills it: its own name (a-z, 0-9 and `-`, random at its end) for a machine of this run, the \
-                     one that mst picks for the call, to remove it too"
+                    "mst fills it, for removal too: its own random name (a-z, 0-9, `-`) of the call's machine, \
+                     one of this run's"
                         .to_owned(),
                 ),
             ),
@@ -139,8 +140,9 @@ impl Page {
                 (
                     "{x:host-dir}",
                     format!(
-                        "{directory}: what goes to a machine, or an empty one for what comes back{whose}. What comes, \
-                         of any size, is unpacked here before mst checks it, links too. Stdout goes nowhere"
+                        "{directory}{whose}: what goes to a machine, or an empty one for what comes. That, of any size, \
+                         is unpacked here before mst checks it, links too: only what unpacks it (`tar`, `cp`, an \
+                         engine) keeps it in there. Stdout goes nowhere"
                     ),
                 ),
             ),

@@ -75,7 +75,7 @@ impl Page {
         let holds = self.for_commands();
         if !holds.is_empty() {
             writeln!(out, "\n### Commands\n")?;
-            holds.iter().try_for_each(|said| writeln!(out, "{}\n", words(said)))?;
+            holds.iter().try_for_each(|said| writeln!(out, "{}\n", sentence(said)))?;
             shared
                 .marks
                 .iter()

@@ -268,7 +268,7 @@ fn bounds(command: &CommandTemplate, longest_call: Option<Span>) -> Vec<String> 
         "the plugin reads nothing of it, and mst all".to_owned()
     } else if has(&[SlotType::HostDir]) {
         let most = bytes(command.max_output_bytes.min(2048));
-        format!("the plugin reads how it ended, and {most} of stderr")
+        format!("the plugin reads its exit and {most} of stderr")
     } else {
         format!("the plugin reads {} of stdout and of stderr", bytes(command.max_output_bytes))
     };

@@ -10,7 +10,7 @@ use crate::request::Request;
 use crate::template::SlotType;
 
 /// Of an option that stands in no command and names no directory.
-pub(super) const FREE: &str = "the plugin reads it, and mst does not hold it to it";
+pub(super) const FREE: &str = "the plugin reads it, and does with it what it likes";
 
 /// An option on the page.
 pub(super) struct OptionRow {

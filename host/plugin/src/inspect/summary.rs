@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use mst_model::{Kind, Span};
 use serde::Serialize;
 
-use super::{Line, Page};
+use super::{Line, Page, is_worker};
 use crate::request::{Access, Capability, Request};
 use crate::risk::Gist;
+use crate::template::SlotType;
 use crate::world::World;
 
 /// All that a plugin is, in a few sentences.
@@ -28,8 +29,8 @@ pub struct Summary {
     pub network: String,
     /// What is grave, the gravest first.
     pub gravest: Vec<Gravest>,
-    /// Options that stand in no command and name no directory: the plugin reads them, and mst does not
-    /// hold it to them.
+    /// Options that stand in no command and name no directory: the plugin reads them, and does with
+    /// them what it likes.
     pub free_options: Vec<String>,
     /// The commands that may be handed over to mst, and then be given the values of tokens, by their keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,23 +57,27 @@ pub struct Gravest {
 /// More are counted.
 const MAX_KEYS: usize = 6;
 
-const GIVEN: &str = "the prompts and files of cases, the clients' command lines and environment, and the values of \
-    the eval's tokens";
-const CHOOSES: &str = "and on to the machine (a container, a host) made for each part of a run (a \
-    shard): who runs that can keep and spend the tokens";
+const GIVEN: &str = "the cases' prompts and files, the clients' command lines and environment, and the values of the \
+    eval's tokens";
+const CONTAINS: &str = "and on to the container made for each part of a run (a shard): who runs that can keep and \
+    spend the tokens";
+const CHOOSES: &str = "and on to where the machine for each part of a run (a shard) is: who runs that can keep and \
+    spend the tokens";
 const CARRIES: &str = "which it starts for each part of a run (a shard), and on to wherever that leads: who runs \
     that can keep and spend the tokens";
-const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and what \
-    its commands print, whatever that holds. Of what mst runs there it says in which directory; by itself mst \
-    bounds no memory, processor or disk there. What comes back mst holds to the form that it must have; whether \
-    it is true nobody can tell.";
+/// Where no line shows a container for each.
+const SHARE: &str = ". Shards that share an account on a host can read each other's tokens and files";
+const SHARE_HERE: &str = ". Shards share your account here, and can read each other's tokens and files";
+const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and \
+    whatever its commands print. It picks the directory that mst works in on a machine; by itself mst bounds no \
+    memory, processor or disk there. What comes back mst holds to the form that it must have; whether it is true \
+    nobody can tell.";
 const LEADS_PORTS: &str = "It can lead ports of this machine to others, though mst asks for none: programs here may take \
     one for a service of yours.";
 const NO_WORKER: &str = "None of its commands takes what mst runs on a machine: mst speaks with none of them, and no run \
     can be done with it.";
 const CASES: &str = "It decides what is asked, and which answers are expected.";
-const UNMARKED: &str = "Marks (!) know programs and flags by their names, and not all of them: a command \
-    without a mark is not a safe one. Read its line.";
+const UNMARKED: &str = "Marks (!) know some programs and flags by name: what has none may do harm too.";
 
 impl Summary {
     pub(super) fn of(page: &Page) -> Summary {
@@ -86,18 +91,18 @@ impl Summary {
                 }
             }
         }
+        let mut world = match page.world {
+            World::MachineRunner | World::ShardRunner => decides(page),
+            World::Dataset => vec![CASES.into()],
+            World::Judge => vec![scores(page, commands).into()],
+        };
+        let is_marked = by_gist.contains_key(&Gist::Ports);
+        world.extend(page.forward_port.filter(|can| *can && !is_marked).map(|_| LEADS_PORTS.into()));
         let gravest = by_gist.into_iter().map(|(gist, lines)| Gravest {
             what: gist.as_str(),
             all: commands > 1 && lines.len() == commands && lines.iter().all(|line| line.is_command()),
             requests: lines.iter().map(|line| line.key.to_string()).collect(),
         });
-        let mut world = match page.world {
-            World::MachineRunner => decides(page, CHOOSES),
-            World::ShardRunner => decides(page, CARRIES),
-            World::Dataset => vec![CASES.into()],
-            World::Judge => vec![scores(page, commands).into()],
-        };
-        world.extend(page.forward_port.filter(|can| *can).map(|_| LEADS_PORTS.into()));
         Summary {
             standing: standing(page),
             calls: calls(page.world),
@@ -200,8 +205,13 @@ fn asks_not(requests: &[Line], commands: usize) -> Option<String> {
 }
 
 /// Where a runner's commands take what it never sees; of one that has none there is nothing to say.
-fn decides(page: &Page, to: &str) -> Vec<Cow<'static, str>> {
+fn decides(page: &Page) -> Vec<Cow<'static, str>> {
     let workers = page.workers();
+    let to = match (page.world, shared(page)) {
+        (World::MachineRunner, "") => CONTAINS.to_owned(),
+        (World::MachineRunner, shared) => format!("{CHOOSES}{shared}"),
+        (_, shared) => format!("{CARRIES}{shared}"),
+    };
     match (workers.is_empty(), page.requests.iter().any(Line::is_command)) {
         (false, _) => vec![
             format!("A run goes where its lines lead: {GIVEN} go to {}, {to}.", some(&workers)).into(),
@@ -209,6 +219,24 @@ fn decides(page: &Page, to: &str) -> Vec<Cow<'static, str>> {
         ],
         (true, true) => vec![NO_WORKER.into()],
         (true, false) => Vec::new(),
+    }
+}
+
+/// Whether shards can come at each other's tokens and files. A machine's name in the line of a container is
+/// mst's own, and another for each.
+fn shared(page: &Page) -> &'static str {
+    let has = |line: &Line, gist| line.risks.iter().any(|mark| mark.gist == Some(gist));
+    let workers = || page.requests.iter().filter(|line| line.command().is_some_and(is_worker));
+    let is_apart = |line: &Line| {
+        let slots = line.command().into_iter().flat_map(|command| command.template.slots());
+        has(line, Gist::InContainer) && slots.into_iter().any(|slot| slot.kind == SlotType::Machine)
+    };
+    if workers().any(|line| has(line, Gist::Here)) {
+        SHARE_HERE
+    } else if workers().all(is_apart) {
+        ""
+    } else {
+        SHARE
     }
 }
 

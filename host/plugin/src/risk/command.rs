@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::named::{Literal, Named, literals};
+use super::named::{Named, literals};
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
     loads_code, sounds_secret,
 };
-use super::{Gist, Mark, container, default_of, guard, login, script, whereabouts};
+use super::{Gist, Mark, container, default_of, guard, login, ports, script, whereabouts};
 use crate::legible::{code, listed, shown};
 use crate::manifest::Manifest;
 use crate::request::{CommandTemplate, Stdin};
@@ -62,7 +62,9 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         ));
     }
     let leads_on = [ENGINES, REMOTES, CLUSTERS].iter().any(|list| !named.on(list).is_empty());
-    out.extend(whereabouts::mark(command, leads_on).filter(|_| place == Place::Exec));
+    if place == Place::Exec {
+        out.extend(whereabouts::marks(command, leads_on));
+    }
     if is_users {
         out.push(users_command(manifest, slots().next().map(|slot| &slot.kind)));
     }
@@ -169,7 +171,7 @@ pub(super) fn marks(manifest: &Manifest, place: Place, command: &CommandTemplate
         };
         let tells = template.elements().iter().flat_map(literals).any(|literal| script::tells(literal.text));
         if tells || named.shell_at().is_some_and(traces) {
-            let text = "writes to stderr, which the plugin reads, and sees a directory of mst's";
+            let text = "may see what mst copies; its stderr (2 KiB a time) reaches the plugin";
             out.push(Mark::grave(Gist::Tells, text));
         }
     }
@@ -260,19 +262,10 @@ fn remote(out: &mut Vec<Mark>, command: &CommandTemplate, names: &[&str]) {
     out.push(Mark::note(format!(
         "goes by your own configuration of {names}, which may name further programs and hosts"
     )));
+    out.extend(ports::mark(command));
     let firsts = || {
         template.elements().iter().filter_map(|element| literals(element).next()).map(|literal| literal.text)
     };
-    let flag = |element: &&Element| {
-        let Literal { text, .. } = literals(element).next()?;
-        ["-L", "-R", "-D", "-w"].into_iter().find(|flag| text.starts_with(flag))
-    };
-    let leading = || template.elements().iter().filter(|element| flag(element).is_some());
-    let chosen = leading().flat_map(Element::slots).any(|slot| slot.kind.filler() == Filler::Plugin);
-    let whose = if chosen { " of the plugin's choice" } else { "" };
-    list(out, leading().filter_map(|element| flag(&element)).collect(), |flags| {
-        Mark::grave(Gist::Ports, format!("leads ports{whose} between here and there: {flags}"))
-    });
     let lower = |text: &str| text.to_ascii_lowercase();
     out.extend(login::marks(command));
     if firsts().any(|text| text == "-A" || lower(text).contains("forwardagent=yes")) {

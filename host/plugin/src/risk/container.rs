@@ -16,6 +16,7 @@ pub(super) fn marks(command: &CommandTemplate, named: &Named) -> Vec<Mark> {
         any_verb(&mut out, &verbs);
         ways_out(&mut out, &told, &verbs);
         removals(&mut out, &told, &verbs);
+        out.extend(fetches(&told, &verbs));
     }
     out
 }
@@ -126,6 +127,24 @@ fn bounds(told: &Told, verbs: &Verbs<'_>) -> String {
         [] => format!("; bounds no {}", what.replace(" and ", " and no ")),
         _ => format!("; bounds {what} only as your options say: {}", listed(users)),
     }
+}
+
+/// Whether an engine may be told to copy to this machine: to its stdout or into a container is not.
+fn fetches(told: &Told, verbs: &Verbs<'_>) -> Option<Mark> {
+    let is_elsewhere = |target: &Element| match target.parts.as_slice() {
+        _ if target.optional => false,
+        [Part::Literal(text)] if text == "-" => true,
+        [Part::Literal(text), ..] => text.split_once(':').is_some_and(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_alphanumeric()) && !name.contains('/')
+        }),
+        [Part::Slot(slot), Part::Literal(text), ..] => {
+            slot.kind == SlotType::Machine && text.starts_with(':')
+        }
+        _ => false,
+    };
+    let here = verbs.may_be(&["cp"]) && !told.elements.last().is_some_and(is_elsewhere);
+    let text = "changes or removes files where its arguments say: the engine's `cp`";
+    here.then(|| Mark::grave(Gist::Changes, text))
 }
 
 /// What an engine is told to remove or to stop.

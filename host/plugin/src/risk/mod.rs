@@ -12,6 +12,7 @@ mod guard;
 mod login;
 mod named;
 mod network;
+mod ports;
 mod programs;
 mod script;
 mod whereabouts;
@@ -87,7 +88,7 @@ impl Gist {
             Gist::Root => "as good as who runs a container engine, mostly root",
             Gist::AnyVerb => "has a container engine do what the plugin says",
             Gist::OpensContainer => "opens containers to the engine's host",
-            Gist::Login => "can log in or act on other machines, as you",
+            Gist::Login => "can log in or act on other machines and accounts, as you",
             Gist::Elsewhere => {
                 "the clients that are evaluated run on another machine, confined by nothing that mst knows of"
             }
@@ -98,11 +99,15 @@ impl Gist {
             Gist::Removes => "removes or stops containers",
             Gist::Places => "goes to fixed places of this machine",
             Gist::Secret => "gets variables of yours that sound like secrets",
-            Gist::Tells => "writes to stderr, which the plugin reads, beside what goes to machines",
+            Gist::Tells => {
+                "may see what goes to machines, and what it writes to stderr (2 KiB a time) reaches the plugin"
+            }
             Gist::Network => "can send and fetch over the network",
             Gist::Workspace => "runs beside what the evaluated client wrote, as you",
             Gist::Files => "is told of files that your options name",
-            Gist::Ports => "leads ports between this machine and others",
+            Gist::Ports => {
+                "leads ports between this machine and others, where programs may take them for services of yours"
+            }
             Gist::Reaches => "may send what it sees to",
             Gist::Wildcard => "among these every host below a name",
             Gist::Near => "reaches addresses of this machine or its network",

@@ -227,6 +227,21 @@ mod tests {
         ] {
             assert!(!of(&[argv]).contains(" to "), "{argv}: {}", of(&[argv]));
         }
+        // What a script of a known shape runs as it stands goes where that would.
+        let script = r#"a=$1; shift; tar -C "$a" -cf - . | "$@""#;
+        let argv = |script: &str, first: &str| {
+            format!("['sh', '-c', '{script}', 'sh', '{first}', 'ssh', '--', 'h', 'cat']")
+        };
+        assert_eq!(of(&[&argv(script, "{d:host-dir}"), "['ssh', '--', 'h', 'ls']"]), "`ssh` logs in to `h`");
+        for (script, first) in [
+            (script, "{d:ident...}"),
+            (script, "[{d:host-dir}]"),
+            (script, "x"),
+            (r#"a=$1; shift; "$1" evil"#, "{d:host-dir}"),
+            (r#""$@""#, "{d:host-dir}"),
+        ] {
+            assert_eq!(of(&[&argv(script, first)]), "`ssh` logs in where its line leads", "{script}");
+        }
         let said = of(&["['ssh', '-T', '-oBatchMode=yes', '[-p{p:uint(1..9)}]', '--', 'good', 'ls']"]);
         assert_eq!(said, "`ssh` logs in to `good`");
     }

@@ -43,6 +43,31 @@ fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// Whether a script certainly runs all of its arguments but the first as one command, as they stand, and
+/// changes neither them nor what their program's name means: `NAME=$1; shift; …`, and then nothing but such
+/// commands as do neither.
+pub(super) fn runs_rest(text: &str) -> bool {
+    const REST: &str = "\"$@\"";
+    const PLAIN: [&str; 5] = [":", "[", "cat", "cp", "tar"];
+    let Some((name, text)) = text.split_once("=$1; shift; ") else { return false };
+    let is_name = !name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase());
+    let open = text
+        .replace(REST, "")
+        .replace(&format!("\"${name}\""), "")
+        .contains(|c: char| !(c.is_ascii_alphanumeric() || " -./:;>&|[]{}".contains(c)));
+    let mut runs = 0;
+    let is_plain = |command: &str| {
+        let command = command.trim();
+        let command = command.strip_prefix("{ ").unwrap_or(command).trim();
+        runs += usize::from(command == REST);
+        command == REST
+            || ["", "}"].contains(&command)
+            || (!command.contains(REST) && PLAIN.contains(&command.split(' ').next().unwrap_or_default()))
+    };
+    let is_plain = text.split([';', '|', '&']).all(is_plain);
+    is_name && !open && is_plain && runs == 1
+}
+
 /// Whether a text writes to stderr, or has a shell do that.
 pub(super) fn tells(text: &str) -> bool {
     let close: String = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -94,6 +119,37 @@ mod tests {
             "exec cat",
         ] {
             assert!(!runs_arguments(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_script_of_known_shape_runs_the_rest_as_it_stands() {
+        for text in [
+            r#"from=$1; shift; { tar -C "$from" -cf - . && : >sent; } | "$@" && [ -e sent ]"#,
+            r#"to=$1; shift; { "$@" && : >sent; } | tar -C "$to" -xopf - && [ -e sent ]"#,
+            r#"x=$1; shift; "$@""#,
+        ] {
+            assert!(runs_rest(text), "{text}");
+        }
+        for text in [
+            r#""$@""#,
+            r#"PATH=$1; shift; "$@""#,
+            r#"x=$1; shift; shift; "$@""#,
+            r#"x=$1; shift; set -- "$1" evil; "$@""#,
+            r#"x=$1; shift; "$@" evil"#,
+            r#"x=$1; shift; env "$@""#,
+            r#"x=$1; shift; tar "$@"; "$@""#,
+            r#"x=$1; shift; ssh evil; "$@""#,
+            r#"x=$1; shift; ssh() { :; }; "$@""#,
+            r#"x=$1; shift; PATH=.; "$@""#,
+            r#"x=$1; shift; : '; "$@"; : '"#,
+            r#"x=$1; shift; : $(tar); "$@""#,
+            r#"x=$1; shift; $x; "$@""#,
+            r#"x=$1; shift; "$x" y; "$@""#,
+            r#"x=$1; shift; "$@"; "$@""#,
+            r#"x=$1; shift; tar -x"#,
+        ] {
+            assert!(!runs_rest(text), "{text}");
         }
     }
 

@@ -54,6 +54,16 @@ fn a_program_is_known_wherever_it_stands() {
     has("['docker', 'compose', 'down']", &[Gist::Root, Gist::Removes]);
     has("['lxc', 'delete', 'x']", &[Gist::Root, Gist::Removes]);
     has("['docker', 'ps', 'rm']", &[Gist::Root]);
+    // What an engine copies out of a container comes to this machine.
+    has("['docker', 'cp', '{machine}:{s:machine-path}/.', '{t:host-dir}']", &[Gist::Root, Gist::Changes]);
+    has("['docker', 'cp', 'x:/y', '/home/u']", &[Gist::Root, Gist::Changes]);
+    has("['docker', 'cp', 'x:/y', '[{t:machine-path}]']", &[Gist::Root, Gist::Changes]);
+    has("['docker', 'cp', '/a:b/c', '/a:b/c']", &[Gist::Root, Gist::Changes]);
+    has("['docker', '{v:enum(ps|cp)}', 'x:/y', './z:1']", &[Gist::Root, Gist::Changes]);
+    has("['sh', '-c', 'docker cp x:/y z']", &[Gist::Root, Gist::Changes, Gist::Script]);
+    has("['docker', 'cp', '{s:host-dir}/.', '{machine}:{t:machine-path}']", &[Gist::Root]);
+    has("['docker', 'cp', '{s:host-dir}/.', 'x:/y']", &[Gist::Root]);
+    has("['docker', 'cp', 'x:/y', '-']", &[Gist::Root]);
     has("['sh', '-c', 'docker rm -f x']", &[Gist::Root, Gist::Removes, Gist::Script]);
     has("['sh', '-c', 'docker exec x rm -rf y && docker ps']", &[Gist::Root, Gist::Script]);
     for script in ["docker ps; rm x", "docker run \"$(rm x)\"", "docker run x `rm y`", "docker ps | xargs rm"]
@@ -182,6 +192,7 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
         text from the plugin, within its pattern, in the arguments of a shell: `x`
         --
         the clients run on this machine, as you, without isolation: they can read, change and send away all that you can, the eval's answers and mst's own files too
+        clients that run here can use keys, agents and logins of yours
         a shell, and mst fills in a part of its program
         --
         a shell: its arguments are a program, and the plugin fills some of them
@@ -317,7 +328,7 @@ fn files_ports_and_variables_of_the_users_are_named() {
     let env = "env=['SSH_AUTH_SOCK', 'AWS_SECRET_ACCESS_KEY', 'LD_PRELOAD']";
     insta::assert_snapshot!(texts(&format!("{HEAD}{options}{}", exec(argv, env))), @"
     logs in on another machine, with your keys: `ssh`
-    leads ports of the plugin's choice between here and there: `-L`
+    listens at `127.0.0.1` on this machine and leads to `h` as the other knows it, at ports of the plugin's choice: `-L`; leads those of your configuration too: `-oClearAllForwardings=yes` would clear all
     has the login run a program on this machine: `-oProxyCommand=nc h`
     gets your SSH agent: may log in wherever your keys do
     gets what sounds like a secret, and may do with it what it likes: your `AWS_SECRET_ACCESS_KEY`

@@ -10,13 +10,21 @@ use super::named::literals;
 use super::programs::{
     INTERPRETERS, RAISERS, RUNS_IN_CONTAINERS, RUNS_IN_PODS, SHELLS, STARTERS, base, runs_program,
 };
-use super::{Gist, Mark};
+use super::{Gist, Mark, script};
 use crate::legible::listed;
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
 
-/// What to know about a command that takes one of mst's own; none about others.
-pub(super) fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
+/// What to know about a command that takes one of mst's own; nothing about others.
+pub(super) fn marks(command: &CommandTemplate, leads_on: bool) -> Vec<Mark> {
+    let Some(place) = mark(command, leads_on) else { return Vec::new() };
+    let here = matches!(place.gist, Some(Gist::Here | Gist::Somewhere));
+    let login = "clients that run here can use keys, agents and logins of yours";
+    [place].into_iter().chain(here.then(|| Mark::grave(Gist::Login, login))).collect()
+}
+
+/// Where it runs the clients.
+fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
     let elements = command.template.elements();
     let at = elements.iter().position(|element| element.slots().any(is_msts))?;
     let programs = command.programs();
@@ -122,11 +130,28 @@ fn may_run_here(command: &CommandTemplate, elements: &[Element]) -> bool {
 
 /// The host that `ssh` certainly logs in to: behind options that are each whole and lead nowhere else.
 pub(super) fn login_host(command: &CommandTemplate) -> Option<&Element> {
-    let elements = command.template.elements();
+    let elements = login(command)?;
     let dashes = dashes(elements, elements.len())?;
-    let is_ssh = command.programs() == ["ssh"];
     let is_plain = elements[1..dashes].iter().all(|element| is_whole_option(element) && !leads_away(element));
-    elements.get(dashes + 1).filter(|host| is_ssh && is_plain && !host.optional)
+    elements.get(dashes + 1).filter(|host| is_plain && !host.optional)
+}
+
+/// The elements of `ssh` with what it is certainly told: the whole command, or what a script runs as it stands.
+fn login(command: &CommandTemplate) -> Option<&[Element]> {
+    let elements = command.template.elements();
+    if command.programs() == ["ssh"] {
+        return Some(elements);
+    }
+    let [shell, c, told, name, first, login @ ..] = elements else { return None };
+    let is_one = |element: &Element| {
+        !element.optional && element.whole().is_some_and(|slot| slot.kind == SlotType::HostDir)
+    };
+    let is_told = matches!(text(shell), Some("sh" | "/bin/sh"))
+        && text(c) == Some("-c")
+        && text(told).is_some_and(script::runs_rest)
+        && text(name).is_some()
+        && is_one(first);
+    (is_told && login.first().and_then(text) == Some("ssh")).then_some(login)
 }
 
 /// The elements that may be a login's options: those before the `--` where they are whole, or else all.

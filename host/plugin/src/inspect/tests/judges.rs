@@ -40,8 +40,7 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       ! It reads of each trial that it grades: the prompt, the expected answer, how
         the client ended, the client's report and files, which variant it is of,
         which of a case's trials it is; and decides its score.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
       Each runs as you, on this machine, in a copy of the files that the client left
@@ -49,10 +48,11 @@ fn what_was_granted_and_what_a_policy_refuses_stands_beside_each_request() {
       confines nothing. Of your variables it gets PATH alone, no secret, and a HOME
       of its own; your files it finds all the same.
       The plugin can have these lines run and no others, when it likes, 10,000 times
-      a trial at most. One is killed when its own time is over, or sooner the eval's
-      for the trial. Its stdin is empty where nothing else is said. It finds the
-      case, the expected answer and the report in files that its variables name;
-      what the plugin fills into an argument may be text of the trial too.
+      a trial at most. One is killed, with what it started, as far as mst finds
+      that, when its own time is over, or sooner the eval's for the trial. Its stdin
+      is empty where nothing else is said. It finds the case, the expected answer
+      and the report in files that its variables name; what the plugin fills into an
+      argument may be text of the trial too.
       In their lines:
           {option(x)}  the eval fills it (you, or who wrote it), by the option x
 
@@ -140,13 +140,13 @@ fn for_a_pull_request_it_is_markdown() {
     - ⚠ reaches addresses of this machine or its network: http:https:&#47;/127.0.0.1:8443
     - ⚠ It reads of each trial that it grades: the prompt, the expected answer, how the client ended, the client's report and files, which variant it is of, which of a case's trials it is; and decides its score.
 
-    Marks \(\!\) know programs and flags by their names, and not all of them: a command without a mark is not a safe one. Read its line.
+    Marks \(\!\) know some programs and flags by name: what has none may do harm too.
 
     ### Commands
 
     Each runs as you, on this machine, in a copy of the files that the client left of a trial \(one try at one case\): a copy keeps the trial as it was, and confines nothing. Of your variables it gets PATH alone, no secret, and a HOME of its own; your files it finds all the same.
 
-    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed when its own time is over, or sooner the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
+    The plugin can have these lines run and no others, when it likes, 10,000 times a trial at most. One is killed, with what it started, as far as mst finds that, when its own time is over, or sooner the eval's for the trial. Its stdin is empty where nothing else is said. It finds the case, the expected answer and the report in files that its variables name; what the plugin fills into an argument may be text of the trial too.
 
     - `{option(x)}`: the eval fills it \(you, or who wrote it\), by the option x
 

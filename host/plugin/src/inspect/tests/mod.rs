@@ -134,7 +134,10 @@ fn an_environment_that_all_commands_get_is_said_once() {
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over, whichever is first.
+      killed when its own time or the call that runs it is over, with what it
+      started here, as far as mst finds that; what it began in a container or on a
+      host may go on. A machine stays until the plugin's line that removes it has
+      run: mst asks for that when done with it, and in `mst machines reap`.
       Of each of them:
           ! gets of your environment: `A`, `B`
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
@@ -301,9 +304,9 @@ fn what_a_plugin_reads_of_a_command_is_what_mst_gives_it() {
     at most 7 days
     the plugin reads nothing of it, and mst all
     at most 10m, as no call is longer
-    the plugin reads how it ended, and 2 KiB of stderr
+    the plugin reads its exit and 2 KiB of stderr
     at most 10m, as no call is longer
-    the plugin reads how it ended, and 100 bytes of stderr
+    the plugin reads its exit and 100 bytes of stderr
     ");
 }
 
@@ -338,10 +341,13 @@ fn a_page_says_who_picks_a_directory_and_who_leaves_a_group_out() {
     };
     let copies = "['x', '{dir:host-dir}']";
     assert!(
-        words("machine-runner", copies)
-            .contains("what comes back, by no path of the plugin's. What comes, of any size,")
+        words("machine-runner", copies).contains(
+            "a call that copies, by no path of the plugin's: what goes to a machine, or an empty one"
+        )
     );
-    assert!(words("shard-runner", copies).contains("one of mst's directories: what goes to a machine, or an empty one for what comes back; the plugin says which, by no path of its own. What comes,"));
+    assert!(words("shard-runner", copies).contains(
+        "one of mst's directories, of the plugin's choice: what goes to a machine, or an empty one"
+    ));
     let may = "left out where its slot is empty, and the plugin may leave its own empty";
     assert!(words("machine-runner", "['x', '[--a={option(o)}]', '[--b={b:ident}]']").contains(may));
     let users = words("machine-runner", "['x', '[--a={option(o)}]', '{b:ident}']");
@@ -383,6 +389,32 @@ fn the_commands_that_may_be_given_tokens_are_named() {
     let none = words(&["['a']", "['b', '{x:host-dir}']"]);
     assert!(none.contains("mst speaks with none of them, and no run can be done with it."), "{none}");
     assert!(!none.contains("handed over") && !none.contains("tokens go to"), "{none}");
+}
+
+#[test]
+fn shards_are_said_to_be_apart_only_where_each_has_a_container() {
+    let said = |world: &str, argv: &str| {
+        let text = format!(
+            "id='a/runner/b'\nversion='1.0.0'\nworld='{world}'\ndescription='d'\n\
+             [[exec]]\nid='c'\nargv={argv}\ntimeout='1s'"
+        );
+        page(world, &Manifest::from_toml(&text).expect("valid")).summary.world[0].to_string()
+    };
+    let apart = "['docker', 'exec', '-i', '{machine}', '{command...}']";
+    let machine = said("machine-runner", apart);
+    assert!(machine.contains("the container made for each part") && !machine.contains("share"), "{machine}");
+    assert!(!said("shard-runner", apart).contains("share"));
+    for argv in [
+        "['docker', 'exec', '-i', 'one', '{command...}']",
+        "['ssh', '--', 'h', 'exec {command:shell}']",
+        "['box', '{machine}', '{command...}']",
+    ] {
+        let said = said("machine-runner", argv);
+        assert!(said.contains("Shards that share an account on a host can read"), "{argv}: {said}");
+        assert!(!said.contains("the container made"), "{argv}: {said}");
+    }
+    let here = said("shard-runner", "['sh', '-c', 'exec {command:shell}']");
+    assert!(here.contains("Shards share your account here, and can read"), "{here}");
 }
 
 #[test]

@@ -36,31 +36,34 @@ fn a_runners_page() {
         machine, as you: exec:own
       ! as good as who runs a container engine, mostly root: exec:create, exec:own
       ! opens containers to the engine's host: exec:create
+      ! can log in or act on other machines and accounts, as you: exec:own
       ! can send and fetch over the network: exec:send
       ! changes and removes files in directories of yours: dir:state
-      ! A run goes where its lines lead: the prompts and files of cases, the
-        clients' command lines and environment, and the values of the eval's tokens
-        go to exec:own, and on to the machine (a container, a host) made for each
-        part of a run (a shard): who runs that can keep and spend the tokens.
+      ! A run goes where its lines lead: the cases' prompts and files, the clients'
+        command lines and environment, and the values of the eval's tokens go to
+        exec:own, and on to where the machine for each part of a run (a shard) is:
+        who runs that can keep and spend the tokens. Shards that share an account on
+        a host can read each other's tokens and files.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory; by itself mst bounds no
-        memory, processor or disk there. What comes back mst holds to the form that
-        it must have; whether it is true nobody can tell.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+        reads your options, and whatever its commands print. It picks the directory
+        that mst works in on a machine; by itself mst bounds no memory, processor or
+        disk there. What comes back mst holds to the form that it must have; whether
+        it is true nobody can tell.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over, whichever is first.
+      killed when its own time or the call that runs it is over, with what it
+      started here, as far as mst finds that; what it began in a container or on a
+      host may go on. A machine stays until the plugin's line that removes it has
+      run: mst asks for that when done with it, and in `mst machines reap`.
       Only exec:own can be handed over to mst as the worker, which asks the clients,
       and then goes on: mst writes to its stdin, the values of the eval's tokens
-      (credentials that it names) among it, and has all that it says; the plugin
-      reads nothing of it, stderr included. mst puts no token, secret, prompt or
-      answer into an argument.
+      (credentials that it names) too, and alone reads its stdout and stderr. mst
+      puts no token, secret, prompt or answer into an argument.
       Where nothing else is said, the plugin reads 1 MiB of stdout and of stderr.
       In their lines:
           {x:type}      the plugin fills it, within its type
@@ -73,9 +76,8 @@ fn a_runners_page() {
           oci-ref       an image reference, as `registry.example/name:tag@sha256:…`
           text(/x/)     text that the expression x matches as a whole
           {option(x)}   you fill it (`--runner-option`), by the option x
-          {machine}     mst fills it: its own name (a-z, 0-9 and `-`, random at its
-                        end) for a machine of this run, the one that mst picks for
-                        the call, to remove it too
+          {machine}     mst fills it, for removal too: its own random name (a-z,
+                        0-9, `-`) of the call's machine, one of this run's
           {command...}  mst fills it: what mst runs on the machine
           [...]         left out where its slot is empty, and the plugin may leave
                         its own empty
@@ -96,6 +98,7 @@ fn a_runners_page() {
           {option(engine)} exec {machine} {command...}
           ! where the clients run is not known: take it for this machine, as you,
             without isolation
+          ! clients that run here can use keys, agents and logins of yours
           ! speaks to a container engine: as good as who runs that, mostly root
           ! the user's own command, run as you: your option `engine`, which is
             `docker` where you set none
@@ -124,7 +127,7 @@ fn a_runners_page() {
     Options
       engine: string, `docker` where you set none
       image: string, required
-          ! the plugin reads it, and mst does not hold it to it
+          ! the plugin reads it, and does with it what it likes
           "What the machines are made of."
       keys: string, a path on this machine
 
@@ -163,45 +166,46 @@ fn the_page_of_the_ssh_example() {
       This runner has 7 commands run on this machine, as you.
       For itself it asks for no directory, no request over the network, no secret
       and no variable; its commands have more without asking.
-      Network: `ssh` logs in to the host in your option `host`; `ssh` logs in where
-      its line leads; the clients have the network of the machine that they run on.
-      mst keeps no command from the network.
-      ! can log in or act on other machines, as you: every command
+      Network: `ssh` logs in to the host in your option `host`; the clients have the
+      network of the machine that they run on. mst keeps no command from the
+      network.
+      ! can log in or act on other machines and accounts, as you: every command
       ! the clients that are evaluated run on another machine, confined by nothing
         that mst knows of: exec:exec
       ! removes whole directories: exec:destroy
       ! changes or removes files: exec:copy-from
       ! changes or removes files on other machines: exec:destroy, exec:copy-to
       ! is told of files that your options name: every command
-      ! leads ports between this machine and others: exec:forward-port
+      ! leads ports between this machine and others, where programs may take them
+        for services of yours: exec:forward-port
       ! runs scripts, which are to be read: exec:copy-to, exec:copy-from
       ! has scripts run on other machines, which are to be read: exec:create,
         exec:destroy, exec:list, exec:exec, exec:copy-to, exec:copy-from
-      ! A run goes where its lines lead: the prompts and files of cases, the
-        clients' command lines and environment, and the values of the eval's tokens
-        go to exec:exec, and on to the machine (a container, a host) made for each
-        part of a run (a shard): who runs that can keep and spend the tokens.
+      ! A run goes where its lines lead: the cases' prompts and files, the clients'
+        command lines and environment, and the values of the eval's tokens go to
+        exec:exec, and on to where the machine for each part of a run (a shard) is:
+        who runs that can keep and spend the tokens. Shards that share an account on
+        a host can read each other's tokens and files.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and what its commands print, whatever that holds. Of
-        what mst runs there it says in which directory; by itself mst bounds no
-        memory, processor or disk there. What comes back mst holds to the form that
-        it must have; whether it is true nobody can tell.
-      ! It can lead ports of this machine to others, though mst asks for none:
-        programs here may take one for a service of yours.
-      Marks (!) know programs and flags by their names, and not all of them: a
-      command without a mark is not a safe one. Read its line.
+        reads your options, and whatever its commands print. It picks the directory
+        that mst works in on a machine; by itself mst bounds no memory, processor or
+        disk there. What comes back mst holds to the form that it must have; whether
+        it is true nobody can tell.
+      Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
       Each runs as you, on this machine: it may do what you may. It begins in an
       empty directory, with your PATH, your HOME and what its marks name, and an
       empty stdin where nothing else is said. The plugin can have these lines run
       and no others, when it likes, 10,000 times a call of its own at most. One is
-      killed when its own time or the call that runs it is over, whichever is first.
+      killed when its own time or the call that runs it is over, with what it
+      started here, as far as mst finds that; what it began in a container or on a
+      host may go on. A machine stays until the plugin's line that removes it has
+      run: mst asks for that when done with it, and in `mst machines reap`.
       Only exec:exec can be handed over to mst as the worker, which asks the
       clients, and then goes on: mst writes to its stdin, the values of the eval's
-      tokens (credentials that it names) among it, and has all that it says; the
-      plugin reads nothing of it, stderr included. mst puts no token, secret, prompt
-      or answer into an argument.
+      tokens (credentials that it names) too, and alone reads its stdout and stderr.
+      mst puts no token, secret, prompt or answer into an argument.
       Of each of them:
           ! logs in on another machine, with your keys: `ssh`
           ! gets your SSH agent: may log in wherever your keys do
@@ -232,15 +236,15 @@ fn the_page_of_the_ssh_example() {
           machine-path     an absolute path (`/` too), no `..`, of letters, digits
                            and `_.-+=,@%`. It confines nothing: links lead anywhere
           {option(x)}      you fill it (`--runner-option`), by the option x
-          {machine}        mst fills it: its own name (a-z, 0-9 and `-`, random at
-                           its end) for a machine of this run, the one that mst
-                           picks for the call, to remove it too
+          {machine}        mst fills it, for removal too: its own random name (a-z,
+                           0-9, `-`) of the call's machine, one of this run's
           {run}            mst fills it: the run's name, of the same letters
           {command:shell}  mst fills it, for a shell: what mst runs on the machine
-          {x:host-dir}     mst's directory in a call that copies: what goes to a
-                           machine, or an empty one for what comes back, by no path
-                           of the plugin's. What comes, of any size, is unpacked
-                           here before mst checks it, links too. Stdout goes nowhere
+          {x:host-dir}     mst's directory in a call that copies, by no path of the
+                           plugin's: what goes to a machine, or an empty one for
+                           what comes. That, of any size, is unpacked here before
+                           mst checks it, links too: only what unpacks it (`tar`,
+                           `cp`, an engine) keeps it in there. Stdout goes nowhere
           [...]            left out where its slot is empty
           '...'            one argument, quoted as for a POSIX shell
           {{ }}            one brace each
@@ -266,8 +270,8 @@ fn the_page_of_the_ssh_example() {
           ssh -T -oClearAllForwardings=yes <shared> 'exec {command:shell}'
           ! the clients run on the host that it logs in to (it may be this one),
             with all that this account may do
-      exec:copy-to (at most 10m, as no call is longer; the plugin reads how it
-        ended, and 2 KiB of stderr)
+      exec:copy-to (at most 10m, as no call is longer; the plugin reads its exit and
+        2 KiB of stderr)
           /bin/sh -c 'from=$1; shift; {{ tar -C "$from" -cf - . && : >sent; }} | \
               "$@" && [ -e sent ]' sh {source:host-dir} ssh -T \
               -oClearAllForwardings=yes <shared> \
@@ -275,8 +279,8 @@ fn the_page_of_the_ssh_example() {
               exec tar -C $d -xopf -'
           ! a fixed script that runs its arguments, some of them the plugin's
           ! changes or removes files on the other machine: `tar`
-      exec:copy-from (at most 10m, as no call is longer; the plugin reads how it
-        ended, and 2 KiB of stderr)
+      exec:copy-from (at most 10m, as no call is longer; the plugin reads its exit
+        and 2 KiB of stderr)
           /bin/sh -c 'to=$1; shift; {{ "$@" && : >sent; }} | tar -C "$to" -xopf - \
               && [ -e sent ]' sh {target:host-dir} ssh -T \
               -oClearAllForwardings=yes <shared> 'exec tar -C \
@@ -287,7 +291,9 @@ fn the_page_of_the_ssh_example() {
           ssh -T -N -oExitOnForwardFailure=yes \
               -L127.0.0.1:{local:uint(1..65535)}:127.0.0.1:{remote:uint(1..65535)} \
               <shared>
-          ! leads ports of the plugin's choice between here and there: `-L`
+          ! listens at `127.0.0.1` on this machine and leads to `127.0.0.1` as the
+            other knows it, at ports of the plugin's choice: `-L`; leads those of
+            your configuration too: `-oClearAllForwardings=yes` would clear all
 
     Options
       base: string, matching `^[A-Za-z0-9._/][A-Za-z0-9._/-]*$`, required
