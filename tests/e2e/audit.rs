@@ -1,6 +1,5 @@
 //! What plugins called is in the run, and told as a person needs it.
 
-use std::fs;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -8,18 +7,13 @@ use serde_json::{Value, json};
 use crate::support::{Eval, Running, Space, case, guest, need, wait_until};
 
 /// Every line of the audit.
-fn lines(run: &std::path::Path) -> Vec<Value> {
-    let text = fs::read_to_string(run.join("audit.jsonl")).expect("an audit");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 #[test]
 fn every_call_is_in_the_run_and_told_by_plugin() {
     let space = Space::new();
     Eval::new().cases(["a", "b"].map(case)).check("exit 0").write(&space);
     space.mst(["run", "eval.yaml"]).exits(0);
     let run = space.run();
-    let lines = lines(run.dir());
+    let lines = run.audit();
     for line in &lines {
         assert_eq!(line["schema"], "mst.audit/v1", "{line}");
         for field in ["at", "plugin", "sha256", "within", "call", "decision", "rule"] {
@@ -83,8 +77,7 @@ fn what_left_the_host_is_there_after_kill_9() {
     running.signal(Signal::KILL);
     drop(running.end());
     let run = space.run();
-    let left: Vec<Value> =
-        lines(run.dir()).into_iter().filter(|line| line["call"] == "workspace.run").collect();
+    let left: Vec<Value> = run.audit().into_iter().filter(|line| line["call"] == "workspace.run").collect();
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(
         (&left[0]["phase"], &left[0]["asks"]["request"]),

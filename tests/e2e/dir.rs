@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::Mode;
 use serde_json::{Value, json};
 
 use crate::support::{Eval, Space, case, guest, need, wasm};
@@ -36,12 +37,14 @@ fn judge(id: &str, options: &Value) -> Value {
     json!({"id": id, "plugin": "test/judge/hostile", "options": options})
 }
 
-const ATTEMPTS: [&str; 23] = [
+const ATTEMPTS: [&str; 25] = [
     "read",
     "read what is not there",
     "read a link that leads out",
     "read a link that leads out to nothing",
     "read below a link that leads out",
+    "read a pipe",
+    "write to a pipe by a link",
     "read by a link that leads out and back",
     "read up from a directory within",
     "read out from a directory within",
@@ -78,6 +81,8 @@ fn attempts(access: &str) -> Option<(Space, String)> {
     symlink("inside", space.path("notes/near")).expect("linked");
     symlink(space.path("notes/inside"), space.path("notes/far")).expect("linked");
     fs::create_dir(space.path("notes/sub")).expect("made");
+    rustix::fs::mkfifoat(rustix::fs::CWD, space.path("notes/pipe"), Mode::RUSR | Mode::WUSR).expect("a pipe");
+    symlink("pipe", space.path("notes/piped")).expect("linked");
     space.mst(["run", "eval.yaml"]).exits(106);
     let run = space.run();
     let mut told = String::new();
@@ -110,6 +115,8 @@ fn what_may_be_written_is_written_and_who_leads_out_is_ended() {
     read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
     read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
     read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read a pipe: denied `descriptor.open-at(/notes/pipe)`: what stands there is neither a file nor a directory
+    write to a pipe by a link: denied `descriptor.open-at(/notes/piped)`: what stands there is neither a file nor a directory
     read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
     read up from a directory within: Err(PermissionDenied)
     read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given
@@ -131,6 +138,14 @@ fn what_may_be_written_is_written_and_who_leads_out_is_ended() {
     "#);
     assert_eq!(space.read("notes/new"), "new");
     assert_outside_untouched(&space);
+    let audit = space.run().audit();
+    let through = |path: &str| {
+        let lines = audit.iter().filter(|line| line["call"] == "descriptor.use" && line["args"] == path);
+        let bytes = |line: &Value, what: &str| line[what].as_u64().unwrap_or(0);
+        lines.map(|line| (bytes(line, "bytes_in"), bytes(line, "bytes_out"))).collect::<Vec<_>>()
+    };
+    assert_eq!(through("/notes/inside"), [("what stands inside".len() as u64, 0)]);
+    assert_eq!(through("/notes/new"), [(0, "new".len() as u64)]);
 }
 
 #[test]
@@ -142,6 +157,8 @@ fn what_may_be_read_is_not_written_and_who_tries_is_ended() {
     read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
     read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
     read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read a pipe: denied `descriptor.open-at(/notes/pipe)`: what stands there is neither a file nor a directory
+    write to a pipe by a link: denied `descriptor.open-at(/notes/piped)`: its manifest asks for `dir:notes` to read only
     read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
     read up from a directory within: Err(PermissionDenied)
     read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given

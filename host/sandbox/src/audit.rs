@@ -323,6 +323,11 @@ impl Pass {
         Denial { call, rule, grant: None }
     }
 
+    /// The call has no line after all.
+    pub(crate) fn untold(mut self) {
+        self.0 = None;
+    }
+
     /// The call is over.
     pub(crate) fn ok(self) {
         self.end("ok", 0, 0);

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -19,15 +21,21 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     Filesize, Host, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags,
     PathFlags,
 };
+use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 use crate::audit::Pass;
 use crate::broker::{Ambient, Broker, Call};
 use crate::guest::Preopen;
 
+mod traffic;
+
+use traffic::{Reading, Traffic, Writing};
+
 /// Where the directories and files are that a guest has open, by the number that it knows them by.
 pub(crate) struct Opened {
     places: HashMap<u32, Place>,
+    traffic: HashMap<u32, Arc<Traffic>>,
     /// Where the directories are on this machine, by their names in the manifest.
     roots: HashMap<String, PathBuf>,
 }
@@ -35,7 +43,7 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) fn nothing_yet(dirs: &[Preopen]) -> Opened {
         let roots = dirs.iter().map(|dir| (dir.name.clone(), dir.path.clone())).collect();
-        Opened { places: HashMap::new(), roots }
+        Opened { places: HashMap::new(), traffic: HashMap::new(), roots }
     }
 }
 
@@ -97,6 +105,11 @@ struct Decided {
     pass: Pass,
     place: Place,
     links: Links,
+}
+
+/// Whether it is what a plugin opens in no directory, whatever it was granted.
+fn is_special(kind: DescriptorType) -> bool {
+    !matches!(kind, DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
 }
 
 /// What came of a call, in a word.
@@ -205,6 +218,38 @@ impl Files<'_> {
         self.at(function, fd, "", Links::Followed, true).map(|decided| decided.pass.ok())
     }
 
+    /// From here on the audit has what goes through this file.
+    fn follow(&mut self, fd: &Fd, place: &Place, writes: bool) -> FsResult<()> {
+        let call = Call::Dir {
+            function: "descriptor.use",
+            dir: &place.dir,
+            path: &place.path,
+            leads_out: false,
+            writes,
+        };
+        let line = self.broker.pass(call).map_err(FsError::trap)?;
+        self.opened.traffic.insert(fd.rep(), Traffic::new(line));
+        Ok(())
+    }
+
+    fn traffic(&self, fd: &Fd) -> Option<Arc<Traffic>> {
+        self.opened.traffic.get(&fd.rep()).cloned()
+    }
+
+    fn counted(
+        &mut self,
+        traffic: Option<Arc<Traffic>>,
+        made: FsResult<Resource<DynOutputStream>>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let made = made?;
+        if let Some(traffic) = traffic {
+            let slot = self.wasi.table.get_mut(&made)?;
+            let stream = mem::replace(slot, Box::new(SinkOutputStream));
+            *slot = Box::new(Writing { stream, traffic });
+        }
+        Ok(made)
+    }
+
     /// Counts a call about something that is open.
     fn open_file(&self) {
         // Never refused.
@@ -250,9 +295,18 @@ impl HostDescriptor for Files<'_> {
         let writes = open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || flags.contains(DescriptorFlags::WRITE);
         let decided = self.at("descriptor.open-at", &fd, &path, path_flags.into(), writes)?;
+        // To open a pipe is to wait for whoever opens its other end, and a device does what it likes.
+        let there = self.wasi.stat_at(Resource::new_borrow(fd.rep()), path_flags, path.clone()).await;
+        if there.is_ok_and(|there| is_special(there.type_)) {
+            let rule = "what stands there is neither a file nor a directory";
+            return Err(FsError::trap(self.broker.refuse_late(decided.pass, rule.to_owned())));
+        }
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
         if let Ok(fd) = &made {
             self.opened.places.insert(fd.rep(), decided.place.clone());
+            if !matches!(self.wasi.table.get(fd), Ok(Descriptor::Dir(_))) {
+                self.follow(fd, &decided.place, writes)?;
+            }
         }
         self.end(decided, made).await
     }
@@ -383,12 +437,18 @@ impl HostDescriptor for Files<'_> {
 
     async fn read(&mut self, fd: Fd, length: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
         self.open_file();
-        self.wasi.read(fd, length, offset).await
+        let traffic = self.traffic(&fd);
+        let read = self.wasi.read(fd, length, offset).await?;
+        traffic.iter().for_each(|traffic| traffic.read(read.0.len()));
+        Ok(read)
     }
 
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: Filesize) -> FsResult<Filesize> {
         self.change("descriptor.write", &fd)?;
-        self.wasi.write(fd, bytes, offset).await
+        let traffic = self.traffic(&fd);
+        let written = self.wasi.write(fd, bytes, offset).await?;
+        traffic.iter().for_each(|traffic| traffic.written(written));
+        Ok(written)
     }
 
     async fn sync(&mut self, fd: Fd) -> FsResult<()> {
@@ -403,17 +463,28 @@ impl HostDescriptor for Files<'_> {
 
     fn read_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
         self.open_file();
-        self.wasi.read_via_stream(fd, offset)
+        let traffic = self.traffic(&fd);
+        let made = self.wasi.read_via_stream(fd, offset)?;
+        if let Some(traffic) = traffic {
+            let slot = self.wasi.table.get_mut(&made)?;
+            let stream = mem::replace(slot, Box::new(ClosedInputStream));
+            *slot = Box::new(Reading { stream, traffic });
+        }
+        Ok(made)
     }
 
     fn write_via_stream(&mut self, fd: Fd, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         self.change("descriptor.write-via-stream", &fd)?;
-        self.wasi.write_via_stream(fd, offset)
+        let traffic = self.traffic(&fd);
+        let made = self.wasi.write_via_stream(fd, offset);
+        self.counted(traffic, made)
     }
 
     fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
         self.change("descriptor.append-via-stream", &fd)?;
-        self.wasi.append_via_stream(fd)
+        let traffic = self.traffic(&fd);
+        let made = self.wasi.append_via_stream(fd);
+        self.counted(traffic, made)
     }
 
     async fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
@@ -429,6 +500,7 @@ impl HostDescriptor for Files<'_> {
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         let _ = self.broker.pass(Call::Ambient(Ambient::Drop))?;
         self.opened.places.remove(&fd.rep());
+        self.opened.traffic.remove(&fd.rep());
         HostDescriptor::drop(&mut self.wasi, fd)
     }
 }

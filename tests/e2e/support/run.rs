@@ -98,6 +98,12 @@ impl Run {
         assert!(!grades.is_empty(), "there is something to pass");
     }
 
+    /// The lines of the audit.
+    pub(crate) fn audit(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.dir.join("audit.jsonl")).expect("an audit");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     /// The transcripts that are in their place.
     pub(crate) fn all_trials(&self) -> Vec<Value> {
         files_below(&self.dir.join("trials"))

@@ -1,7 +1,7 @@
 //! The directory `/notes`, which a lock binds: what can be done in it, and what by links that lead
 //! out of it. A test may put beside the file `inside` the links `link`, to a file that is out, `nowhere`, to one
 //! that is not there, `spare`, which it removes, `out`, to a directory that is, `near`, to `inside`, and
-//! `far`, to an absolute path; and the directory `sub`.
+//! `far`, to an absolute path; the directory `sub`; and `pipe`, which is one, with the link `piped` to it.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -20,6 +20,8 @@ pub(crate) fn attempt(what: &str) -> Result<Verdict, Error> {
         "read a link that leads out to nothing" => fs::read_to_string("/notes/nowhere"),
         "read below a link that leads out" => fs::read_to_string("/notes/out/secret"),
         "list a link that leads out" => fs::read_dir("/notes/out").map(|list| list.count().to_string()),
+        "read a pipe" => fs::read_to_string("/notes/pipe"),
+        "write to a pipe by a link" => done(fs::write("/notes/piped", "x")),
         "read by a link that leads out and back" => fs::read_to_string("/notes/out/../inside"),
         "read up from a directory within" => up("inside"),
         "read out from a directory within" => up("../outside/secret"),
