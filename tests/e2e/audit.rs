@@ -1,12 +1,10 @@
 //! What plugins called is in the run, and told as a person needs it.
 
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Eval, Running, Space, case, guest, need, wait_until};
 
-/// Every line of the audit.
 #[test]
 fn every_call_is_in_the_run_and_told_by_plugin() {
     let space = Space::new();

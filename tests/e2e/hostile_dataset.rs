@@ -261,6 +261,32 @@ fn a_dataset_without_end_can_be_interrupted_and_leaves_nothing() {
 }
 
 #[test]
+fn a_dataset_without_end_ends_at_its_limit() {
+    let file = need!(guest("dataset"));
+    let space = Space::new();
+    space.add(file);
+    let told = |behaviour: &str, most: u64| {
+        eval(json!({"behaviour": behaviour, "count": 300}))
+            .set("dataset.max_cases", json!(most))
+            .write(&space);
+        space.mst(["run", "eval.yaml"])
+    };
+    insta::assert_snapshot!(told("endless", 5000).exits(105).stderr, @"
+    error: the dataset `test/dataset/hostile` can't be read
+      - it gives more than 5000 cases, its limit
+    hint: `max_cases` in the eval's `dataset` admits more
+    ");
+    assert!(!space.path("runs").exists(), "nothing could start, and there is a run");
+    told("count", 299).exits(105);
+    told("count", 300).exits(0);
+    insta::assert_snapshot!(told("count", 0).exits(105).stderr, @"
+    error: the eval `eval.yaml` is not valid
+      - `dataset.max_cases`: 0 is less than the minimum of 1
+    hint: `mst schema eval` prints the schema
+    ");
+}
+
+#[test]
 fn a_link_as_the_named_file_is_the_users_own_word() {
     let file = need!(guest("dataset"));
     let space = Space::new();

@@ -257,11 +257,11 @@ async fn cases(
     progress: &Arc<Progress>,
 ) -> Result<CaseSet, Failure> {
     let counting = progress.clone();
-    let options = &ready.file.eval.dataset.options;
+    let dataset = &ready.file.eval.dataset;
     let counted = move |count| counting.cases(count);
     let (sandbox, plugin, dir) = (&ready.sandbox, &ready.dataset, &ready.file.dir);
     tokio::select! {
-        cases = dataset::resolve(sandbox, plugin, options, dir, run, &ready.told.sinks, counted) => cases,
+        cases = dataset::resolve(sandbox, plugin, dataset, dir, run, &ready.told.sinks, counted) => cases,
         () = stop.finish.cancelled() => {
             Err(Failure::new("interrupted while the cases were read; nothing was started").exit(Exit::Interrupted))
         }

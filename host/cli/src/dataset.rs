@@ -3,7 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use mst_model::eval::DatasetUse;
 use mst_model::run::CaseSet;
 use mst_model::schema::with_defaults;
 use mst_plugin::Manifest;
@@ -17,11 +19,41 @@ use crate::plugins::Plugin;
 /// How many cases a page has.
 const PAGE: u32 = 256;
 
+/// What a dataset may come to. One without end ends at one of them.
+struct Bounds {
+    cases: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Bounds {
+    fn of(dataset: &DatasetUse) -> Bounds {
+        Bounds { cases: dataset.max_cases, bytes: 16 << 30, time: Duration::from_secs(60 * 60) }
+    }
+
+    /// Which of them is exceeded, and what there is to do about it.
+    fn exceeded(&self, cases: u64, bytes: u64, time: Duration) -> Option<(String, &'static str)> {
+        if cases > self.cases {
+            let what = format!("it gives more than {} cases, its limit", self.cases);
+            return Some((what, "`max_cases` in the eval's `dataset` admits more"));
+        }
+        if bytes > self.bytes {
+            let what = format!("its cases take more than {} GiB, its limit", self.bytes >> 30);
+            return Some((what, "split the dataset"));
+        }
+        if time > self.time {
+            let what = format!("it has not ended after {} minutes, its limit", self.time.as_secs() / 60);
+            return Some((what, "split the dataset"));
+        }
+        None
+    }
+}
+
 /// Resolves the dataset into the run's `cases.jsonl`.
 pub(crate) async fn resolve(
     sandbox: &Sandbox,
     plugin: &Plugin,
-    options: &Map<String, Value>,
+    dataset: &DatasetUse,
     eval_dir: &Path,
     run: &RunWriter,
     sinks: &Sinks,
@@ -30,14 +62,14 @@ pub(crate) async fn resolve(
     let id = &plugin.manifest().id;
     let failed =
         |error: &dyn std::error::Error| Failure::because(format!("the dataset `{id}` can't be read"), error);
-    let (loaded, _) = DatasetPlugin::load(sandbox, &plugin.file, &plugin.permit(options)?)
+    let (loaded, _) = DatasetPlugin::load(sandbox, &plugin.file, &plugin.permit(&dataset.options)?)
         .map_err(|error| failed(&error))?;
     // The guest sees these directories and nothing else, and only as long as it is read.
     let staged = run.scratch("data").map_err(|error| failed(&error))?;
-    let (options, dirs) = bind_dirs(plugin.manifest(), options, eval_dir, staged.path())?;
+    let (options, dirs) = bind_dirs(plugin.manifest(), &dataset.options, eval_dir, staged.path())?;
     let mut cursor = loaded.open(&options, &dirs, sinks).await.map_err(|error| failed(&error))?;
     let mut cases = run.write_cases().map_err(|error| failed(&error))?;
-    let mut count = 0;
+    let (bounds, began) = (Bounds::of(dataset), Instant::now());
     loop {
         let page = cursor.next(PAGE).await.map_err(|error| failed(&error))?;
         if page.is_empty() {
@@ -45,11 +77,15 @@ pub(crate) async fn resolve(
         }
         for case in &page {
             cases.push(case).map_err(|error| failed(&error))?;
+            if let Some((what, hint)) = bounds.exceeded(cases.count(), cases.bytes(), began.elapsed()) {
+                let mut failure = Failure::new(format!("the dataset `{id}` can't be read"));
+                failure.causes.push(what);
+                return Err(failure.hint(hint));
+            }
         }
-        count += page.len() as u64;
-        counted(count);
+        counted(cases.count());
     }
-    if count == 0 {
+    if cases.count() == 0 {
         return Err(Failure::new(format!("the dataset `{id}` has no cases")).hint("look at its options"));
     }
     cases.finish().map_err(|error| failed(&error))
@@ -112,5 +148,22 @@ fn stage_alone(path: &Path, mut source: fs::File, dir: &Path, name: &str) -> io:
     match fs::hard_link(path, &to) {
         Ok(()) => Ok(()),
         Err(_) => io::copy(&mut source, &mut fs::File::create_new(&to)?).map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_without_end_ends_at_a_bound_that_is_named() {
+        let bounds = Bounds { cases: 10, bytes: 2 << 30, time: Duration::from_secs(120) };
+        let said = |cases, bytes, seconds| {
+            bounds.exceeded(cases, bytes, Duration::from_secs(seconds)).map(|(what, _)| what)
+        };
+        assert_eq!(said(10, 2 << 30, 120), None);
+        assert_eq!(said(11, 0, 0).as_deref(), Some("it gives more than 10 cases, its limit"));
+        assert_eq!(said(1, (2 << 30) + 1, 0).as_deref(), Some("its cases take more than 2 GiB, its limit"));
+        assert_eq!(said(1, 1, 121).as_deref(), Some("it has not ended after 2 minutes, its limit"));
     }
 }

@@ -64,6 +64,18 @@ pub struct DatasetUse {
     /// Its options; `mst plugin inspect` shows their schema. Paths are relative to the eval's file.
     #[serde(default)]
     pub options: Map<String, Value>,
+    /// The most cases that it may give. A dataset with more is refused, so that one without end ends.
+    #[serde(default = "a_million", skip_serializing_if = "is_a_million")]
+    #[schemars(range(min = 1))]
+    pub max_cases: u64,
+}
+
+fn a_million() -> u64 {
+    1_000_000
+}
+
+fn is_a_million(count: &u64) -> bool {
+    *count == a_million()
 }
 
 /// A judge of an eval.

@@ -58,6 +58,7 @@ pub struct CasesWriter {
     file: BufWriter<NamedTempFile>,
     digester: Digester,
     count: u64,
+    bytes: u64,
     /// Of the *names* that the cases' directories will have, letters' case aside: where an id
     /// stands twice its name does, and two ids that would share a directory must not pass either.
     names: HashSet<u128>,
@@ -71,6 +72,7 @@ impl CasesWriter {
             file,
             digester: Digester::default(),
             count: 0,
+            bytes: 0,
             names: HashSet::new(),
         })
     }
@@ -90,9 +92,20 @@ impl CasesWriter {
         for piece in [head.as_bytes(), &json, b"}\n"] {
             self.digester.update(piece);
             self.file.write_all(piece).map_err(StoreError::io("write", &self.path))?;
+            self.bytes += piece.len() as u64;
         }
         self.count += 1;
         Ok(sha256)
+    }
+
+    /// How many cases it has so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many bytes they take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Puts the file in its place, where there must be none yet: the run's identity is over it.
