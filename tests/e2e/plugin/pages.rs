@@ -263,10 +263,10 @@ fn the_page_of_the_runner_docker() {
         exec:exec, and on to the container made for each part of a run (a shard):
         who runs that can keep and spend the tokens.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and whatever its commands print. It picks the directory
-        that mst works in on a machine; by itself mst bounds no memory, processor or
-        disk there. What comes back mst holds to the form that it must have; whether
-        it is true nobody can tell.
+        reads your options, and whatever its commands print. The plugin picks the
+        directory that mst works in on a machine; by itself mst bounds no memory,
+        processor or disk there. What comes back mst holds to the form that it must
+        have; whether it is true nobody can tell.
       Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands

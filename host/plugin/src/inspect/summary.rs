@@ -69,7 +69,7 @@ const CARRIES: &str = "which it starts for each part of a run (a shard), and on 
 const SHARE: &str = ". Shards that share an account on a host can read each other's tokens and files";
 const SHARE_HERE: &str = ". Shards share your account here, and can read each other's tokens and files";
 const BLIND: &str = "mst hands the plugin itself no prompt, answer, token or file of a run: it reads your options, and \
-    whatever its commands print. It picks the directory that mst works in on a machine; by itself mst bounds no \
+    whatever its commands print. The plugin picks the directory that mst works in on a machine; by itself mst bounds no \
     memory, processor or disk there. What comes back mst holds to the form that it must have; whether it is true \
     nobody can tell.";
 const LEADS_PORTS: &str = "It can lead ports of this machine to others, though mst asks for none: programs here may take \

@@ -191,7 +191,7 @@ fn a_shells_script_is_told_from_a_shell_of_the_plugins() {
         a fixed script that runs its arguments, some of them the plugin's
         text from the plugin, within its pattern, in the arguments of a shell: `x`
         --
-        the clients run on this machine, as you, without isolation: they can read, change and send away all that you can, the eval's answers and mst's own files too
+        the clients run on this machine, as you, without isolation: they can read, change and send all that you can, expected answers and mst's files
         clients that run here can use keys, agents and logins of yours
         a shell, and mst fills in a part of its program
         --

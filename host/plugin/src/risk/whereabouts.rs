@@ -50,8 +50,8 @@ fn mark(command: &CommandTemplate, leads_on: bool) -> Option<Mark> {
         } else if !leads_on && !programs.is_empty() && programs.iter().all(|program| runs_here(program)) {
             Mark::grave(
                 Gist::Here,
-                "the clients run on this machine, as you, without isolation: they can read, change and send away all \
-             that you can, the eval's answers and mst's own files too",
+                "the clients run on this machine, as you, without isolation: they can read, change and send all \
+             that you can, expected answers and mst's files",
             )
         } else {
             let text = match names.as_str() {

@@ -45,10 +45,10 @@ fn a_runners_page() {
         who runs that can keep and spend the tokens. Shards that share an account on
         a host can read each other's tokens and files.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and whatever its commands print. It picks the directory
-        that mst works in on a machine; by itself mst bounds no memory, processor or
-        disk there. What comes back mst holds to the form that it must have; whether
-        it is true nobody can tell.
+        reads your options, and whatever its commands print. The plugin picks the
+        directory that mst works in on a machine; by itself mst bounds no memory,
+        processor or disk there. What comes back mst holds to the form that it must
+        have; whether it is true nobody can tell.
       Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
@@ -187,10 +187,10 @@ fn the_page_of_the_ssh_example() {
         who runs that can keep and spend the tokens. Shards that share an account on
         a host can read each other's tokens and files.
       ! mst hands the plugin itself no prompt, answer, token or file of a run: it
-        reads your options, and whatever its commands print. It picks the directory
-        that mst works in on a machine; by itself mst bounds no memory, processor or
-        disk there. What comes back mst holds to the form that it must have; whether
-        it is true nobody can tell.
+        reads your options, and whatever its commands print. The plugin picks the
+        directory that mst works in on a machine; by itself mst bounds no memory,
+        processor or disk there. What comes back mst holds to the form that it must
+        have; whether it is true nobody can tell.
       Marks (!) know some programs and flags by name: what has none may do harm too.
 
     Commands
