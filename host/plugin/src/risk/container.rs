@@ -3,7 +3,7 @@
 use super::engine::{Told, UNKNOWN, Verbs, told};
 use super::named::{Named, literals};
 use super::programs::way_out;
-use super::{Gist, Mark};
+use super::{Gist, Mark, bounds};
 use crate::legible::{code, listed};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Filler, Part, SlotType};
@@ -13,8 +13,8 @@ pub(super) fn marks(command: &CommandTemplate, named: &Named) -> Vec<Mark> {
     let mut out = Vec::new();
     for told in told(command, named) {
         let verbs = Verbs::of(&told);
-        any_verb(&mut out, &verbs);
-        ways_out(&mut out, &told, &verbs);
+        out.extend(any_verb(&verbs));
+        ways_out(&mut out, command, &told, &verbs);
         removals(&mut out, &told, &verbs);
         out.extend(fetches(&told, &verbs));
     }
@@ -22,32 +22,27 @@ pub(super) fn marks(command: &CommandTemplate, named: &Named) -> Vec<Mark> {
 }
 
 /// What says what an engine does, where that does not stand in its line.
-fn any_verb(out: &mut Vec<Mark>, verbs: &Verbs<'_>) {
-    let Some(slot) = verbs.slot else { return };
-    let name = code(&slot.name, 64);
+fn any_verb(verbs: &Verbs<'_>) -> Option<Mark> {
     const NOT_KNOWN: &str = "what the script tells the engine is not known";
-    out.push(match slot.kind.filler() {
-        Filler::Plugin if slot.name == UNKNOWN => {
-            Mark::grave(Gist::AnyVerb, format!("{NOT_KNOWN}, and the plugin may say it"))
+    let slot = verbs.slot?;
+    let name = code(&slot.name, 64);
+    let is_variable = slot.name.starts_with('$');
+    let grave = |text: String| Some(Mark::grave(Gist::AnyVerb, text));
+    match slot.kind.filler() {
+        Filler::Plugin if slot.name == UNKNOWN => grave(format!("{NOT_KNOWN}, and the plugin may say it")),
+        Filler::Plugin if is_variable => {
+            grave("the plugin may say what the engine does, by a variable of the script".to_owned())
         }
-        Filler::Host if slot.name == UNKNOWN => Mark::note(NOT_KNOWN),
-        Filler::Plugin if slot.name.starts_with('$') => {
-            Mark::grave(Gist::AnyVerb, "the plugin may say what the engine does, by a variable of the script")
-        }
-        Filler::Plugin => Mark::grave(
-            Gist::AnyVerb,
-            format!("the plugin says what the engine does, within its type: {name}"),
-        ),
-        Filler::User => Mark::note(format!("your option {name} says what the engine does")),
-        Filler::Host if slot.name.starts_with('$') => {
-            Mark::note("a variable of the script says what the engine does")
-        }
-        Filler::Host => return,
-    });
+        Filler::Plugin => grave(format!("the plugin says what the engine does, within its type: {name}")),
+        Filler::User => Some(Mark::note(format!("your option {name} says what the engine does"))),
+        Filler::Host if slot.name == UNKNOWN => Some(Mark::note(NOT_KNOWN)),
+        Filler::Host if is_variable => Some(Mark::note("a variable of the script says what the engine does")),
+        Filler::Host => None,
+    }
 }
 
 /// What opens a container, by the plugin's text or by an option of the user's.
-fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
+fn ways_out(out: &mut Vec<Mark>, command: &CommandTemplate, told: &Told, verbs: &Verbs<'_>) {
     let (mut plugins, mut users) = (Vec::new(), Vec::new());
     for element in told.own(verbs) {
         let is_users = element.slots().next().is_some()
@@ -74,7 +69,7 @@ fn ways_out(out: &mut Vec<Mark>, told: &Told, verbs: &Verbs<'_>) {
         out.push(Mark::note("fetches an image: code of its author's, which runs in what is made of it"));
     }
     const OPENS: &str = "opens that to the engine's machine by no flag that is known";
-    let bounds = bounds(told, verbs);
+    let bounds = bounds::said(command, told, verbs);
     // What a glance makes of a script's text is not certain enough.
     let free = free || told.at.is_none();
     match (made(told, verbs), users) {
@@ -99,34 +94,6 @@ fn made(told: &Told, verbs: &Verbs<'_>) -> Option<String> {
     let root = root.map(|flag| format!(", as root ({})", code(flag.text, 80))).unwrap_or_default();
     let text = format!("makes a container and runs in it what its image holds{root}");
     verbs.may_be(&["create", "run"]).then_some(text)
-}
-
-/// What of a container's memory and processors no flag bounds, or only one that the user's option fills.
-fn bounds(told: &Told, verbs: &Verbs<'_>) -> String {
-    let flags = |long: &str, short: &str| {
-        let mut all: Vec<(&str, bool)> = Vec::new();
-        for element in told.own(verbs) {
-            let is_users = element.slots().any(|slot| slot.kind.filler() == Filler::User);
-            let texts = literals(element).map(|literal| literal.text);
-            let texts = texts.filter(|text| text.starts_with(long) || text.starts_with(short));
-            all.extend(texts.map(|text| (text.split('=').next().unwrap_or(text), is_users)));
-        }
-        all
-    };
-    let [memory, processors] = [flags("--memory", "-m"), flags("--cpu", "-c")];
-    let is_open = |flags: &[(&str, bool)]| flags.iter().all(|(_, is_users)| *is_users);
-    let what = match (is_open(&memory), is_open(&processors)) {
-        (true, true) => "memory and processors",
-        (true, false) => "memory",
-        (false, true) => "processors",
-        (false, false) => return String::new(),
-    };
-    let users = [memory, processors].concat().into_iter().filter(|(_, is_users)| *is_users);
-    let users: Vec<&str> = users.map(|(flag, _)| flag).collect();
-    match users.as_slice() {
-        [] => format!("; bounds no {}", what.replace(" and ", " and no ")),
-        _ => format!("; bounds {what} only as your options say: {}", listed(users)),
-    }
 }
 
 /// Whether an engine may be told to copy to this machine: to its stdout or into a container is not.

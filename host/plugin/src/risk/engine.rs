@@ -1,31 +1,15 @@
-//! What the words of a container engine's command line are to it: its verb, and flags of its own.
+//! What the words of a container engine's command line are to it: its verb, and what stands behind that.
 
+use super::flags::stands_alone;
 use super::named::{Named, literals};
 use super::programs::{ENGINES, base, is_of_all_verbs};
-use super::{guard, words};
+use super::words;
 use crate::request::CommandTemplate;
 use crate::template::{Element, Filler, Part, Slot, SlotType};
 
 /// Flags before the verb that take no value.
 const GLOBAL: [&str; 7] = ["--debug", "--help", "--remote", "--tls", "--tlsverify", "--version", "-D"];
-/// Flags of `create` and `run` that take no value.
-const ALONE: [&str; 11] = [
-    "--detach",
-    "--init",
-    "--interactive",
-    "--privileged",
-    "--quiet",
-    "--read-only",
-    "--rm",
-    "--tty",
-    "-d",
-    "-i",
-    "-t",
-];
-/// Such as take the next word.
-const TAKES: [&str; 9] =
-    ["--entrypoint", "--label", "--name", "--net", "--network", "--pull", "--user", "--volume", "--workdir"];
-/// Such flags of `exec`.
+/// Flags of `exec` that take the next word.
 const EXEC_TAKES: [&str; 6] = ["--env", "--user", "--workdir", "-e", "-u", "-w"];
 /// Verbs, and words that another stands behind, no flags of whose own open a container.
 const OPENS_NONE: [&str; 21] = [
@@ -208,89 +192,4 @@ impl<'a> Verbs<'a> {
     pub(super) fn is_one_of(&self, wanted: &[&str]) -> bool {
         self.behind.is_some() && !self.words.is_empty() && self.words.iter().all(|word| wanted.contains(word))
     }
-}
-
-/// A flag with a value, as it certainly stands before an image.
-pub(super) struct Flag<'a> {
-    pub(super) name: &'a str,
-    pub(super) value: Value<'a>,
-    /// Whether it is always there.
-    pub(super) is_fixed: bool,
-}
-
-pub(super) enum Value<'a> {
-    Fixed(&'a str),
-    Option(&'a str),
-    Other,
-}
-
-/// The flags before an image with their values; none where anything there may be several words, or may be
-/// the image or not.
-pub(super) fn flags(command: &CommandTemplate, behind: usize) -> Option<Vec<Flag<'_>>> {
-    let is_word = |slot: &Slot| match &slot.kind {
-        SlotType::Option(option) => guard::is_word(command, option),
-        kind => {
-            !slot.many
-                && (kind.filler() == Filler::Plugin || matches!(kind, SlotType::Machine | SlotType::Run))
-                && !matches!(kind, SlotType::Enum(_))
-        }
-    };
-    let mut out = Vec::new();
-    let mut elements = command.template.elements().get(behind..)?.iter();
-    while let Some(element) = elements.next() {
-        let is_fixed = !element.optional;
-        match element.parts.as_slice() {
-            [Part::Literal(text)] if text.starts_with('-') => {
-                if let Some((name, value)) = text.split_once('=') {
-                    out.push(Flag { name, value: Value::Fixed(value), is_fixed });
-                } else if stands_alone(text) {
-                    out.push(Flag { name: text, value: Value::Fixed(""), is_fixed });
-                } else if TAKES.contains(&text.as_str()) && is_fixed {
-                    let value = elements.next().filter(|value| !value.optional)?;
-                    let value = match value.parts.as_slice() {
-                        [Part::Literal(value)] => Value::Fixed(value),
-                        [Part::Slot(slot)] if is_word(slot) => Value::Other,
-                        _ => return None,
-                    };
-                    out.push(Flag { name: text, value, is_fixed });
-                } else {
-                    return None;
-                }
-            }
-            // A literal to its `=` is one flag, whatever is behind.
-            [Part::Literal(text), behind @ ..] if text.starts_with("--") && text.contains('=') => {
-                let (name, value) = text.split_once('=')?;
-                let value = match behind {
-                    [Part::Slot(Slot { kind: SlotType::Option(option), .. })] if value.is_empty() => {
-                        Value::Option(option)
-                    }
-                    _ => Value::Other,
-                };
-                out.push(Flag { name, value, is_fixed });
-            }
-            [Part::Literal(text)] if is_fixed && !text.is_empty() => return Some(out),
-            [Part::Slot(Slot { kind: SlotType::Enum(words), .. })] => {
-                for word in words {
-                    let (name, value) = word.split_once('=').unwrap_or((word, ""));
-                    let is_flag = word.starts_with('-') && (word.contains('=') || ALONE.contains(&name));
-                    is_flag.then_some(())?;
-                    out.push(Flag { name, value: Value::Fixed(value), is_fixed: false });
-                }
-            }
-            // A plugin's value begins with no dash.
-            [Part::Slot(slot)] if is_fixed && is_word(slot) => return Some(out),
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// Whether a flag takes no value, and is no other.
-pub(super) fn stands_alone(text: &str) -> bool {
-    is_short(text) || ALONE.contains(&text)
-}
-
-/// Letters that take no value.
-fn is_short(text: &str) -> bool {
-    text.len() > 1 && text[1..].chars().all(|letter| "dit".contains(letter))
 }

@@ -5,9 +5,11 @@
 //! none says that something is safe.
 
 mod archive;
+mod bounds;
 mod command;
 mod container;
 mod engine;
+mod flags;
 mod guard;
 mod login;
 mod named;

@@ -1,13 +1,14 @@
 //! Which of a plugin's commands are known to reach the network, in a few words for all of them.
 
-use super::engine::{Flag, Value, Verbs, flags, told};
+use super::engine::{Verbs, told};
+use super::flags::{Flag, Value, flags};
 use super::named::{Named, literals};
-use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES, RUNS_IN_CONTAINERS};
+use super::programs::{CLUSTERS, ENGINES, FETCHERS, NETWORK, REMOTES};
 use super::whereabouts::login_host;
 use crate::legible::{code, listed};
 use crate::manifest::Manifest;
 use crate::request::CommandTemplate;
-use crate::template::{Part, SlotType};
+use crate::template::{Filler, Part, SlotType};
 
 /// What of its commands is known to reach the network, each way once. None of it is complete: any program
 /// may.
@@ -52,9 +53,6 @@ pub(crate) fn reached(manifest: &Manifest) -> Vec<String> {
 
 /// What an engine fetches, and which network its containers have.
 fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bool) -> Vec<String> {
-    // Only of a program that is certainly an engine is it known what the words are to it.
-    let programs = command.programs();
-    let is_engine = !programs.is_empty() && programs.iter().all(|name| RUNS_IN_CONTAINERS.contains(name));
     let never = |flag: &Flag<'_>| {
         flag.is_fixed && flag.name == "--pull" && matches!(flag.value, Value::Fixed("never"))
     };
@@ -63,8 +61,7 @@ fn engine(command: &CommandTemplate, named: &Named, names: &str, may_connect: bo
     for told in told(command, named) {
         let verbs = Verbs::of(&told);
         let makes = verbs.is_open || verbs.may_be(&["create", "run"]);
-        let is_known = is_engine && told.at == Some(0) && verbs.is_one_of(&["container", "create", "run"]);
-        let flags = verbs.behind.filter(|_| is_known).and_then(|behind| flags(command, behind));
+        let flags = flags(command, &told, &verbs);
         let pulls_never =
             flags.as_ref().is_some_and(|flags| flags.iter().any(never) && !flags.iter().any(others));
         if verbs.may_be(&["build", "pull", "push"]) || (makes && !pulls_never) {
@@ -112,7 +109,7 @@ fn network(command: &CommandTemplate, flags: Option<&[Flag<'_>]>, may_connect: b
                 None => format!("containers have the network that your option {named} names, {DEFAULT}"),
             }
         }
-        all if all.iter().any(|flag| matches!(flag.value, Value::Other)) => {
+        all if all.iter().any(|flag| matches!(flag.value, Value::Other(Filler::Plugin))) => {
             "containers have the network that the plugin names".to_owned()
         }
         all if all.iter().any(|flag| flag.is_fixed) => {

@@ -1,5 +1,7 @@
 use super::*;
 
+mod engines;
+
 const HEAD: &str = "id='a/runner/b'\nversion='1.0.0'\nworld='machine-runner'\ndescription='d'\n\
     [options]\ntype='object'\n";
 
