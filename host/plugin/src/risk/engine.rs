@@ -1,9 +1,9 @@
 //! What the words of a container engine's command line are to it: its verb, and what stands behind that.
 
 use super::flags::stands_alone;
-use super::named::{Named, literals};
+use super::named::{self, Named, literals};
 use super::programs::{ENGINES, base, is_of_all_verbs};
-use super::words;
+use super::{script, words};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Filler, Part, Slot, SlotType};
 
@@ -86,19 +86,48 @@ pub(super) fn told(command: &CommandTemplate, named: &Named) -> Vec<Told> {
             continue;
         }
         let known = out.len();
-        for words in words::commands(element, &variable) {
+        let commands = words::commands(element, &variable);
+        for words in &commands {
             if let Some(at) = words.iter().position(is_engine) {
                 out.push(Told { elements: words[at..].to_vec(), at: None });
             }
         }
-        // It is named, and by no word of a command, as in `x=docker; $x run`.
-        if out.len() == known {
+        // It is named, and by no word of a command, or a variable may hold its name: `x=docker; $x run`.
+        let is_variable = commands.iter().any(|words| begins_with_variable(words));
+        if out.len() == known || (is_variable && commands.iter().any(|words| names_as_value(words))) {
             let any = Slot { name: UNKNOWN.to_owned(), kind: variable.clone(), many: true };
             let any = Element { source: String::new(), optional: false, parts: vec![Part::Slot(any)] };
             out.push(Told { elements: vec![element.clone(), any], at: None });
         }
     }
     out
+}
+
+/// Whether a variable says which program a command of a script's runs.
+fn begins_with_variable(words: &[Element]) -> bool {
+    let leads = |text: &str| script::goes_before(text) || script::is_runner(text) || text.starts_with('-');
+    let program = words.iter().find(|word| !begins(word).is_some_and(leads));
+    program.is_some_and(|word| matches!(word.parts.first(), Some(Part::Slot(_))))
+}
+
+/// Whether a command of a script's names an engine other than as its program.
+fn names_as_value(command: &[Element]) -> bool {
+    let leads = |word: &&Element| begins(word).is_some_and(script::goes_before);
+    let before = command.iter().take_while(leads).count();
+    let is_program = |at: usize, word: &Element| at == before && is_engine(word);
+    // What a word quotes is a command of its own.
+    let values =
+        command.iter().enumerate().filter(|(at, word)| !is_program(*at, word) && !words::quotes(word));
+    let mut texts = values.flat_map(|(_, word)| literals(word)).map(|literal| literal.text);
+    texts.any(|text| named::words(text).any(|word| ENGINES.contains(&base(word))))
+}
+
+/// The text that a word begins with.
+fn begins(word: &Element) -> Option<&str> {
+    match word.parts.first()? {
+        Part::Literal(text) => Some(text),
+        Part::Slot(_) => None,
+    }
 }
 
 impl Told {

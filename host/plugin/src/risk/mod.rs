@@ -14,6 +14,7 @@ mod guard;
 mod login;
 mod named;
 mod network;
+mod plain;
 mod ports;
 mod programs;
 mod script;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::programs::{
     CHANGERS, CLUSTERS, ENGINES, FETCHERS, INTERPRETERS, NETWORK, RAISERS, REMOTES, SHELLS, STARTERS, base,
 };
-use super::{archive, engine};
+use super::{archive, plain};
 use crate::request::CommandTemplate;
 use crate::template::{Element, Part, Slot, SlotType};
 
@@ -112,26 +112,24 @@ impl Named {
         let msts = |slot: &Slot| matches!(slot.kind, SlotType::CommandArgs | SlotType::CommandShell);
         let told = login.and_then(|login| template.elements().get(login + 1..)).unwrap_or_default();
         named.script_there |= told.iter().flat_map(Element::slots).any(msts);
-        named.leave_out_told(template.elements());
+        // Behind arguments from elsewhere no element is certainly the script.
+        if arguments.is_empty() {
+            named.leave_out_told(template.elements());
+        }
         named
     }
 
-    /// Leaves out what a script names as words to an engine alone: it is done elsewhere, or is a verb.
+    /// Leaves out what a script names as words to an engine alone, where that is certain: it is done elsewhere,
+    /// or is a verb.
     fn leave_out_told(&mut self, elements: &[Element]) {
-        for at in self.all_at(ENGINES) {
-            let Some(element) = elements.get(at).filter(|element| at > 0 && !engine::is_engine(element))
-            else {
-                continue;
-            };
-            let commands = super::words::commands(element, &SlotType::Run);
-            let own = commands.iter().flat_map(|words| {
-                let end = words.iter().position(engine::is_engine).map_or(words.len(), |at| at + 1);
-                &words[..end]
-            });
-            let own: Vec<&str> =
-                own.flat_map(literals).flat_map(|literal| words(literal.text)).map(base).collect();
-            self.programs.retain(|(name, of)| *of != at || own.contains(&name.as_str()));
+        if !self.on(SHELLS).into_iter().all(plain::is_read_by) {
+            return;
         }
+        let Some((at, script)) = self.shell_at().and_then(|shell| script_at(elements, shell)) else { return };
+        let told = plain::told(script);
+        let is_told = |word: &str| told.iter().any(|told| std::ptr::eq(*told, word));
+        self.programs
+            .retain(|(name, of)| *of != at || !words(script).filter(|word| base(word) == name).all(is_told));
     }
 
     /// What a shell on another machine is told.
@@ -226,8 +224,19 @@ fn once<'a>(names: impl Iterator<Item = &'a str>, list: &[&str]) -> Vec<&'a str>
     out
 }
 
+/// The text that is certainly the script of a shell's, where nothing in it is filled in, and where it stands.
+fn script_at(elements: &[Element], shell: usize) -> Option<(usize, &str)> {
+    let text = |at: usize| match elements.get(at)?.parts.as_slice() {
+        [Part::Literal(text)] => Some(text.as_str()),
+        _ => None,
+    };
+    let is_c = |text: &&str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+    text(shell + 1).filter(is_c)?;
+    Some((shell + 2, text(shell + 2)?))
+}
+
 /// What a shell would take for words, and signs between them.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | ':')))
         .filter(|word| !word.is_empty())
 }

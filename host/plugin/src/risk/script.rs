@@ -5,6 +5,8 @@ use super::programs::{INTERPRETERS, RAISERS, SHELLS, STARTERS, base};
 /// What a simple command may begin with before its program.
 const BEFORE: [&str; 13] =
     ["!", "builtin", "command", "do", "elif", "else", "if", "nohup", "then", "time", "until", "while", "{"];
+/// What more may stand there and runs what follows as it is, where that is no flag.
+const LEADS: [&str; 3] = ["env", "exec", "sudo"];
 /// What runs the words behind it.
 const RUNS: [&str; 5] = [".", "eval", "exec", "source", "trap"];
 
@@ -33,7 +35,13 @@ fn command_runs_arguments(text: &str) -> bool {
     program.contains('$') || (runs && behind.iter().any(|word| word.contains('$')))
 }
 
-fn is_runner(program: &str) -> bool {
+/// Whether a word, as the first of a simple command, certainly stands before its program.
+pub(super) fn goes_before(word: &str) -> bool {
+    BEFORE.contains(&word) || LEADS.contains(&word) || is_assignment(word)
+}
+
+/// Whether a program runs what it is given.
+pub(super) fn is_runner(program: &str) -> bool {
     RUNS.contains(&program)
         || [SHELLS, STARTERS, RAISERS, INTERPRETERS].iter().any(|list| list.contains(&base(program)))
 }

@@ -3,19 +3,21 @@
 
 use crate::template::{Element, Part, Slot, SlotType};
 
-/// The commands of a text, and of what its words quote. `variable` is what a variable of the text's counts
-/// as.
+/// What makes a word be read again: it may quote a text. Whatever follows a place's sign is read so too.
+const QUOTES: &str = "(`;|&<>";
+
+/// The commands of a text, and of what its words and the places of its streams quote. `variable` is what a
+/// variable of the text's counts as.
 pub(super) fn commands(text: &Element, variable: &SlotType) -> Vec<Vec<Element>> {
     let mut out = Vec::new();
-    // What a word quotes is shorter than the text that it stands in.
+    // What a word quotes is shorter than the text that it stands in, or is all of it.
     let mut texts = vec![text.parts.clone()];
     while let Some(parts) = texts.pop() {
-        let mut reader = Reader { variable, commands: vec![Vec::new()], word: None, is_place: false };
+        let mut reader =
+            Reader { variable, commands: vec![Vec::new()], word: None, places: Vec::new(), is_place: false };
         reader.read(&parts);
-        for word in reader.commands.iter().flatten() {
-            let quotes =
-                |part: &Part| matches!(part, Part::Literal(text) if text.contains(char::is_whitespace));
-            if word.parts.iter().any(quotes) && word.parts != parts {
+        for word in reader.commands.iter().flatten().chain(&reader.places) {
+            if quotes(word) && word.parts != parts {
                 texts.push(word.parts.clone());
             }
         }
@@ -24,10 +26,18 @@ pub(super) fn commands(text: &Element, variable: &SlotType) -> Vec<Vec<Element>>
     out
 }
 
+/// Whether a word may quote a text, of which it is read again.
+pub(super) fn quotes(word: &Element) -> bool {
+    let divides = |c: char| c.is_whitespace() || QUOTES.contains(c);
+    word.parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains(divides)))
+}
+
 struct Reader<'a> {
     variable: &'a SlotType,
     commands: Vec<Vec<Element>>,
     word: Option<Vec<Part>>,
+    /// Where streams go.
+    places: Vec<Element>,
     /// Whether the next word is where a stream goes, and no argument.
     is_place: bool,
 }
@@ -55,10 +65,11 @@ impl Reader<'_> {
                     Some(escaped) => self.push(escaped),
                 },
                 (_, '$') => {
-                    let name = |c: &char| c.is_ascii_alphanumeric() || "_{}@*#".contains(*c);
-                    while chars.next_if(name).is_some() {}
-                    let name = "$".to_owned();
-                    self.part(Part::Slot(Slot { name, kind: self.variable.clone(), many: true }));
+                    let in_braces = chars.next_if_eq(&'{').is_some();
+                    let is_name = |c: &char| c.is_ascii_alphanumeric() || "_@*#".contains(*c);
+                    let name: String = std::iter::from_fn(|| chars.next_if(is_name)).collect();
+                    chars.next_if(|c| in_braces && *c == '}');
+                    self.variable(&name, quote.is_some());
                 }
                 (Some(_), _) => self.push(c),
                 (None, '\'' | '"') => {
@@ -78,6 +89,18 @@ impl Reader<'_> {
         }
     }
 
+    fn variable(&mut self, name: &str, is_quoted: bool) {
+        match name {
+            // A blank by another name.
+            "IFS" if is_quoted => self.push(' '),
+            "IFS" => self.end_word(),
+            _ => {
+                let name = "$".to_owned();
+                self.part(Part::Slot(Slot { name, kind: self.variable.clone(), many: true }));
+            }
+        }
+    }
+
     fn push(&mut self, c: char) {
         let word = self.word.get_or_insert_default();
         match word.last_mut() {
@@ -92,10 +115,11 @@ impl Reader<'_> {
 
     fn end_word(&mut self) {
         let Some(parts) = self.word.take() else { return };
-        if !std::mem::take(&mut self.is_place)
-            && let Some(command) = self.commands.last_mut()
-        {
-            command.push(Element { source: String::new(), optional: false, parts });
+        let word = Element { source: String::new(), optional: false, parts };
+        if std::mem::take(&mut self.is_place) {
+            self.places.push(word);
+        } else if let Some(command) = self.commands.last_mut() {
+            command.push(word);
         }
     }
 
@@ -142,6 +166,11 @@ mod tests {
             ("a ${x} $y/z `b c`", "a|…|…/z ; b|c"),
             ("a >&2 b 2>&1 c >> d <e f", "a|b|c|f"),
             ("a >; b 2> c", "a ; b"),
+            (r#"a >"$(b c)""#, "a ; … ; b|c"),
+            ("a <<<'b;c' >d", "a ; b ; c"),
+            ("a \"`b</c`\"", "a|`b</c` ; b"),
+            (r#"a "$(b${IFS}c$IFS"d e")""#, "a|…(b c d|e) ; … ; b|c|d"),
+            ("a$IFS\"b${IFS}c\"", "a|b c ; b|c"),
             ("a \\\n b\\ c # it's\nd", "a|b c ; d ; b|c"),
             ("a && b || c | d & e", "a ; b ; c ; d ; e"),
             ("'a", "a"),
