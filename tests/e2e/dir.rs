@@ -37,7 +37,7 @@ fn judge(id: &str, options: &Value) -> Value {
     json!({"id": id, "plugin": "test/judge/hostile", "options": options})
 }
 
-const ATTEMPTS: [&str; 25] = [
+const ATTEMPTS: [&str; 29] = [
     "read",
     "read what is not there",
     "read a link that leads out",
@@ -62,6 +62,10 @@ const ATTEMPTS: [&str; 25] = [
     "remove a link that leads out",
     "write above",
     "make a link that leads out",
+    "make a link within",
+    "move a link",
+    "give a link another name",
+    "give a file another name",
     "make a link to the root",
 ];
 
@@ -112,29 +116,33 @@ fn what_may_be_written_is_written_and_who_leads_out_is_ended() {
     insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
     read what is not there: Err(NotFound)
-    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
-    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
-    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given, or begins at the root
+    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given, or begins at the root
+    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given, or begins at the root
     read a pipe: denied `descriptor.open-at(/notes/pipe)`: what stands there is neither a file nor a directory
     write to a pipe by a link: denied `descriptor.open-at(/notes/piped)`: what stands there is neither a file nor a directory
-    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
+    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given, or begins at the root
     read up from a directory within: Err(PermissionDenied)
     read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given
     read where a link leads: Ok("inside")
     read where an absolute link leads: Err(PermissionDenied)
-    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given
+    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given, or begins at the root
     tell of a link that leads out: Ok("")
     write: Ok("")
     write to what is open for reading: Err(Uncategorized)
     cut what is open for reading: Err(InvalidInput)
-    write a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
-    write below a link that leads out: denied `descriptor.open-at(/notes/out/new)`: a link on the path leads out of the directory that it was given
-    move below a link that leads out: denied `descriptor.rename-at(/notes/out/new)`: a link on the path leads out of the directory that it was given
-    move from below a link that leads out: denied `descriptor.rename-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    write a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given, or begins at the root
+    write below a link that leads out: denied `descriptor.open-at(/notes/out/new)`: a link on the path leads out of the directory that it was given, or begins at the root
+    move below a link that leads out: denied `descriptor.rename-at(/notes/out/new)`: a link on the path leads out of the directory that it was given, or begins at the root
+    move from below a link that leads out: denied `descriptor.rename-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given, or begins at the root
     remove a link that leads out: Ok("")
     write above: denied `descriptor.open-at(/notes/../outside/new)`: the path leads out of the directory that it was given
-    make a link that leads out: denied `descriptor.symlink-at(/notes/own)`: the link would lead out of the directory that it was given
-    make a link to the root: denied `descriptor.symlink-at(/notes/own)`: the link would lead out of the directory that it was given
+    make a link that leads out: denied `descriptor.symlink-at(/notes/own)`: no plugin makes links, moves them or gives them another name
+    make a link within: denied `descriptor.symlink-at(/notes/own)`: no plugin makes links, moves them or gives them another name
+    move a link: denied `descriptor.rename-at(/notes/near)`: no plugin makes links, moves them or gives them another name
+    give a link another name: denied `descriptor.link-at(/notes/near)`: no plugin makes links, moves them or gives them another name
+    give a file another name: Ok("")
+    make a link to the root: denied `descriptor.symlink-at(/notes/own)`: no plugin makes links, moves them or gives them another name
     "#);
     assert_eq!(space.read("notes/new"), "new");
     assert_outside_untouched(&space);
@@ -154,17 +162,17 @@ fn what_may_be_read_is_not_written_and_who_tries_is_ended() {
     insta::assert_snapshot!(told, @r#"
     read: Ok("what stands inside")
     read what is not there: Err(NotFound)
-    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given
-    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given
-    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given
+    read a link that leads out: denied `descriptor.open-at(/notes/link)`: a link on the path leads out of the directory that it was given, or begins at the root
+    read a link that leads out to nothing: denied `descriptor.open-at(/notes/nowhere)`: a link on the path leads out of the directory that it was given, or begins at the root
+    read below a link that leads out: denied `descriptor.open-at(/notes/out/secret)`: a link on the path leads out of the directory that it was given, or begins at the root
     read a pipe: denied `descriptor.open-at(/notes/pipe)`: what stands there is neither a file nor a directory
     write to a pipe by a link: denied `descriptor.open-at(/notes/piped)`: its manifest asks for `dir:notes` to read only
-    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given
+    read by a link that leads out and back: denied `descriptor.open-at(/notes/out/../inside)`: a link on the path leads out of the directory that it was given, or begins at the root
     read up from a directory within: Err(PermissionDenied)
     read out from a directory within: denied `descriptor.open-at(/notes/sub/../../outside/secret)`: the path leads out of the directory that it was given
     read where a link leads: Ok("inside")
     read where an absolute link leads: Err(PermissionDenied)
-    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given
+    list a link that leads out: denied `descriptor.open-at(/notes/out)`: a link on the path leads out of the directory that it was given, or begins at the root
     tell of a link that leads out: Ok("")
     write: denied `descriptor.open-at(/notes/new)`: its manifest asks for `dir:notes` to read only
     write to what is open for reading: denied `descriptor.write-via-stream(/notes/inside)`: its manifest asks for `dir:notes` to read only
@@ -176,6 +184,10 @@ fn what_may_be_read_is_not_written_and_who_tries_is_ended() {
     remove a link that leads out: denied `descriptor.unlink-file-at(/notes/spare)`: its manifest asks for `dir:notes` to read only
     write above: denied `descriptor.open-at(/notes/../outside/new)`: the path leads out of the directory that it was given
     make a link that leads out: denied `descriptor.symlink-at(/notes/own)`: its manifest asks for `dir:notes` to read only
+    make a link within: denied `descriptor.symlink-at(/notes/own)`: its manifest asks for `dir:notes` to read only
+    move a link: denied `descriptor.rename-at(/notes/near)`: its manifest asks for `dir:notes` to read only
+    give a link another name: denied `descriptor.link-at(/notes/near)`: its manifest asks for `dir:notes` to read only
+    give a file another name: denied `descriptor.link-at(/notes/inside)`: its manifest asks for `dir:notes` to read only
     make a link to the root: denied `descriptor.symlink-at(/notes/own)`: its manifest asks for `dir:notes` to read only
     "#);
     assert!(!space.path("notes/new").exists());

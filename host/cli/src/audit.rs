@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use mst_model::audit::{AuditCall, Caller};
 use mst_sandbox::{AuditSink, LogSink, Sinks};
-use mst_store::{AuditLog, RunWriter};
+use mst_store::{AuditLog, RunWriter, StoreError};
 
 use crate::error::Failure;
 
@@ -22,12 +22,17 @@ impl Audit {
 
 impl AuditSink for Audit {
     fn append(&self, by: &Caller, calls: &[AuditCall]) -> io::Result<()> {
-        self.log()?.append(by, calls).map_err(io::Error::other)
+        self.log()?.append(by, calls).map_err(with_cause)
     }
 
     fn keep(&self, by: &Arc<Caller>, calls: Vec<AuditCall>) -> io::Result<()> {
-        self.log()?.keep(by, calls).map_err(io::Error::other)
+        self.log()?.keep(by, calls).map_err(with_cause)
     }
+}
+
+/// What the person is to read of it stands in one text.
+fn with_cause(error: StoreError) -> io::Error {
+    io::Error::other(Failure::from_error(&error).one_line())
 }
 
 /// Where the plugins of one run are heard and recorded.

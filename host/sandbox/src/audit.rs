@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use mst_model::audit::{Asks, AuditCall, Caller, Decision, Phase};
 
 use crate::broker::{Ambient, Denial};
-use crate::call::HostFault;
+use crate::call::{CantLeave, HostFault};
 
 /// How many calls of one function, in one call into a guest, have a line each.
 const MAX_LINES: u32 = 256;
@@ -110,12 +110,12 @@ impl Record {
     }
 
     /// Counts a call that is about to leave the host: each has lines of its own.
-    fn leave(&self) -> Result<(), HostFault> {
+    fn leave(&self) -> Result<(), CantLeave> {
         let mut state = self.state();
         state.left += 1;
         match state.left {
             0..=MAX_LEFT => Ok(()),
-            _ => Err(HostFault(format!("one call does more than {MAX_LEFT} things outside of it"))),
+            _ => Err(CantLeave::TooOften),
         }
     }
 
@@ -294,13 +294,13 @@ impl Pass {
     }
 
     /// The call is about to leave the host: its line is with the system when this returns.
-    pub(crate) fn leave(&mut self) -> Result<(), HostFault> {
+    pub(crate) fn leave(&mut self) -> Result<(), CantLeave> {
         let Some(open) = &mut self.0 else { return Ok(()) };
         open.record.leave()?;
         open.left = true;
         let mut begun = open.call.clone();
         begun.phase = Phase::Begun;
-        open.record.through(begun)
+        Ok(open.record.through(begun)?)
     }
 
     /// The call was refused.

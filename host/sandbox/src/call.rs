@@ -6,6 +6,7 @@ use mst_model::PluginId;
 use wasmtime::{Store, Trap, WasmBacktrace};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
+use crate::audit::MAX_LEFT;
 use crate::bindings::types;
 use crate::broker::Denied;
 use crate::engine::WASM_STACK_BYTES;
@@ -21,6 +22,15 @@ const MAX_MESSAGE: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct HostFault(pub(crate) String);
+
+/// Why a call may not leave the host.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CantLeave {
+    #[error(transparent)]
+    Host(#[from] HostFault),
+    #[error("it did more than {MAX_LEFT} things outside of mst in one call, its limit")]
+    TooOften,
+}
 
 /// Marks an error that came while an instance was made.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +84,14 @@ fn failure(guest: &Guest, limits: &Limits, function: &'static str, error: &wasmt
         let what = clean(what, MAX_MESSAGE, false);
         CallError::Host { plugin: plugin.clone(), function, what }
     };
+    match error.downcast_ref() {
+        Some(CantLeave::Host(HostFault(what))) => return host(what),
+        Some(CantLeave::TooOften) => {
+            let (limit, what) = (LimitKind::CallsOut, CantLeave::TooOften.to_string());
+            return CallError::Limit { plugin, function, limit, what };
+        }
+        None => {}
+    }
     if let Some(HostFault(what)) = error.downcast_ref() {
         return host(what);
     }

@@ -24,6 +24,8 @@ pub enum LimitKind {
     Stack,
     /// The wall time of a call.
     Time,
+    /// What a call does outside of mst: commands, requests, changes of files.
+    CallsOut,
 }
 
 /// What a guest said went wrong, in the contract's words.

@@ -88,6 +88,12 @@ type Fd = Resource<Descriptor>;
 /// The longest path, in bytes: what systems admit. It bounds what is remembered of an open directory.
 const MAX_PATH: usize = 4096;
 
+// Whoever follows a link later, mst and the user among them, may not look where it leads.
+const NO_LINKS: &str = "no plugin makes links, moves them or gives them another name";
+const LED_OUT: &str =
+    "a link on the path leads out of the directory that it was given, or begins at the root";
+const SPECIAL: &str = "what stands there is neither a file nor a directory";
+
 impl Place {
     /// The place of a path from here; none where it is too long.
     fn join(&self, path: &str) -> Option<Place> {
@@ -195,10 +201,31 @@ impl Files<'_> {
         let Decided { pass, place, links } = decided;
         let led_out = result == ErrorCode::NotPermitted.name() && self.a_link_leads_out(&place, links).await;
         if led_out {
-            let rule = "a link on the path leads out of the directory that it was given";
-            return Err(FsError::trap(self.broker.refuse_late(pass, rule.to_owned())));
+            return Err(self.refuse(pass, LED_OUT));
         }
         Ok(Decided { pass, place, links })
+    }
+
+    /// Refuses a call that would give a link another place or another name.
+    async fn no_link(
+        &mut self,
+        fd: &Fd,
+        path: &str,
+        from: Decided,
+        to: Decided,
+    ) -> FsResult<(Decided, Decided)> {
+        let borrowed = Resource::new_borrow(fd.rep());
+        let there = self.wasi.stat_at(borrowed, PathFlags::empty(), path.to_owned()).await;
+        if there.is_ok_and(|there| there.type_ == DescriptorType::SymbolicLink) {
+            to.pass.end("not done", 0, 0);
+            return Err(self.refuse(from.pass, NO_LINKS));
+        }
+        Ok((from, to))
+    }
+
+    /// Ends the guest's call for what turned out about a path that was admitted.
+    fn refuse(&self, pass: Pass, rule: &str) -> FsError {
+        FsError::trap(self.broker.refuse_late(pass, rule.to_owned()))
     }
 
     async fn a_link_leads_out(&mut self, place: &Place, links: Links) -> bool {
@@ -298,8 +325,7 @@ impl HostDescriptor for Files<'_> {
         // To open a pipe is to wait for whoever opens its other end, and a device does what it likes.
         let there = self.wasi.stat_at(Resource::new_borrow(fd.rep()), path_flags, path.clone()).await;
         if there.is_ok_and(|there| is_special(there.type_)) {
-            let rule = "what stands there is neither a file nor a directory";
-            return Err(FsError::trap(self.broker.refuse_late(decided.pass, rule.to_owned())));
+            return Err(self.refuse(decided.pass, SPECIAL));
         }
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
         if let Ok(fd) = &made {
@@ -346,6 +372,7 @@ impl HostDescriptor for Files<'_> {
     ) -> FsResult<()> {
         let from = self.at("descriptor.link-at", &fd, &old, flags.into(), true)?;
         let to = self.at("descriptor.link-at", &new_fd, &new, Links::Taken, true)?;
+        let (from, to) = self.no_link(&fd, &old, from, to).await?;
         let done = self.wasi.link_at(fd, flags, old, new_fd, new).await;
         self.end_both(from, to, done).await
     }
@@ -365,20 +392,14 @@ impl HostDescriptor for Files<'_> {
     async fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
         let from = self.at("descriptor.rename-at", &fd, &old, Links::Taken, true)?;
         let to = self.at("descriptor.rename-at", &new_fd, &new, Links::Taken, true)?;
+        let (from, to) = self.no_link(&fd, &old, from, to).await?;
         let done = self.wasi.rename_at(fd, old, new_fd, new).await;
         self.end_both(from, to, done).await
     }
 
-    async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
+    async fn symlink_at(&mut self, fd: Fd, _: String, path: String) -> FsResult<()> {
         let decided = self.at("descriptor.symlink-at", &fd, &path, Links::Taken, true)?;
-        // Whoever follows it later may not look where it leads.
-        let parent = decided.place.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if target.starts_with('/') || leads_out(&format!("{parent}/{target}")) {
-            let rule = "the link would lead out of the directory that it was given";
-            return Err(FsError::trap(self.broker.refuse_late(decided.pass, rule.to_owned())));
-        }
-        let done = self.wasi.symlink_at(fd, target, path).await;
-        self.end(decided, done).await
+        Err(self.refuse(decided.pass, NO_LINKS))
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {

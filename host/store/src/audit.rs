@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mst_model::audit::{AuditCall, AuditLine, Caller};
+use mst_model::audit::{AuditCall, AuditLine, Caller, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
@@ -24,7 +24,8 @@ const MAX_LINE: u64 = 1 << 20;
 /// Room for a line, as long as most are.
 const LINE_GUESS: usize = 512;
 
-/// So many calls are kept at most, and what one caller hands over at once.
+/// So many calls are kept at most, and what one caller hands over at once; more only where they could not be
+/// written, and then nothing gets its place in the run.
 const MAX_KEPT: usize = 1024;
 
 #[derive(Serialize)]
@@ -126,12 +127,27 @@ impl Inner {
         }
         let written = lines.add(&bytes);
         if written.is_err() {
-            // Before what others have kept since.
-            let mut now = self.kept();
-            now.count += kept.count;
-            now.from.splice(..0, kept.from);
+            self.put_back(kept, last);
         }
         written
+    }
+
+    /// Keeps what could not be written, before what others have kept since. A call that was about to be done
+    /// is not done then, and is in no audit.
+    fn put_back(&self, mut back: Kept, last: Option<(&Caller, &[AuditCall])>) {
+        let (by, calls) = match last {
+            Some((by, calls)) => (Some(by), calls),
+            None => (None, &[][..]),
+        };
+        let over = calls.iter().filter(|call| call.phase == Phase::Ended).cloned().collect::<Vec<_>>();
+        if let Some(by) = by.filter(|_| !over.is_empty()) {
+            back.count += over.len();
+            back.from.push((Arc::new(by.clone()), over));
+        }
+        let mut now = self.kept();
+        back.count += now.count;
+        back.from.append(&mut now.from);
+        *now = back;
     }
 }
 
@@ -255,7 +271,7 @@ fn parse(path: &Path, number: u64, line: &[u8]) -> Result<AuditLine> {
 mod tests {
     use super::*;
     use mst_model::Digest;
-    use mst_model::audit::{Decision, Phase};
+    use mst_model::audit::Decision;
 
     fn caller() -> Caller {
         Caller { plugin: "a/judge/b".parse().expect("an id"), sha256: Digest::of(b"x"), about: None }
@@ -354,12 +370,13 @@ mod tests {
         let unwritable = File::open(layout.audit()).expect("opens");
         let unwritable = WholeLines::open(layout.audit(), unwritable, 0, false).expect("opens");
         let good = std::mem::replace(&mut *log.0.lines.lock().expect("locks"), unwritable);
-        log.append(&by, &[call("not done")]).expect_err("no room");
+        let begun = AuditCall { phase: Phase::Begun, ..call("not done") };
+        log.append(&by, &[call("over"), begun]).expect_err("no room");
         log.flush().expect_err("no room");
         *log.0.lines.lock().expect("locks") = good;
         log.keep(&by, vec![call("2")]).expect("kept");
         log.flush().expect("written");
-        assert_eq!(args(dir.path()), ["1", "2"]);
+        assert_eq!(args(dir.path()), ["1", "over", "2"]);
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn one_call_does_not_leave_the_host_without_end() {
         leave().expect("written");
     }
     let error = leave().expect_err("enough").to_string();
-    assert_eq!(error, "one call does more than 10000 things outside of it");
+    assert_eq!(error, "it did more than 10000 things outside of mst in one call, its limit");
     record.end_call().expect("kept");
     leave().expect("another call");
 }

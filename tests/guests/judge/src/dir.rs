@@ -42,6 +42,10 @@ pub(crate) fn attempt(what: &str) -> Result<Verdict, Error> {
         "move from below a link that leads out" => done(fs::rename("/notes/out/secret", "/notes/moved")),
         "write above" => done(fs::write("/notes/../outside/new", "x")),
         "make a link that leads out" => done(link("../outside", "own")),
+        "make a link within" => done(link("inside", "own")),
+        "move a link" => done(fs::rename("/notes/near", "/notes/sub/near")),
+        "give a link another name" => done(fs::hard_link("/notes/near", "/notes/sub/near")),
+        "give a file another name" => done(fs::hard_link("/notes/inside", "/notes/sub/inside")),
         "make a link to the root" => done(link("/", "own")),
         other => return Err(Error::invalid(format!("`{other}` is no attempt of this guest"))),
     };
