@@ -197,7 +197,7 @@ pub(crate) fn new_store(
         broker: broker.clone(),
         permit: plugin.permit.clone(),
         scrubber: scrubber.clone(),
-        max_bytes: limits.http_bytes,
+        bounds: limits.into(),
     };
     let guest = Guest {
         manifest: plugin.manifest.clone(),

@@ -28,14 +28,24 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 use crate::address::near;
 use crate::audit::Pass;
 use crate::broker::{Broker, Call, Denied};
+use crate::limits::Limits;
 use crate::permit::Permit;
 use crate::secret::{Scrubbed, Scrubber};
 
-/// How long a name's lookup, a connection and TLS may take, each.
-const CONNECT: Duration = Duration::from_secs(30);
+/// What one request may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    bytes: u64,
+    connect: Duration,
+    answer: Duration,
+}
 
-/// How long the first byte of an answer may take. The plugin's call has a bound of its own.
-const FIRST_BYTE: Duration = Duration::from_secs(600);
+impl From<&Limits> for Bounds {
+    fn from(limits: &Limits) -> Bounds {
+        let Limits { http_bytes, http_connect_time, http_answer_time, .. } = *limits;
+        Bounds { bytes: http_bytes, connect: http_connect_time, answer: http_answer_time }
+    }
+}
 
 /// The most addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -46,7 +56,7 @@ pub(crate) struct Outgoing {
     pub(crate) permit: Permit,
     pub(crate) scrubber: Scrubber,
     /// The most bytes of a request's body, and of an answer's.
-    pub(crate) max_bytes: u64,
+    pub(crate) bounds: Bounds,
 }
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
@@ -84,7 +94,7 @@ struct Admitted {
     private: bool,
     /// The secrets in its headers, each with where its value comes from.
     secrets: Vec<(String, Source)>,
-    max_bytes: u64,
+    bounds: Bounds,
 }
 
 impl Outgoing {
@@ -126,8 +136,8 @@ impl Outgoing {
         let private =
             self.permit.granted.http(method, &host, port).is_ok_and(|admitted| admitted.what.private);
         let (broker, permit, scrubber) = (self.broker.clone(), self.permit.clone(), self.scrubber.clone());
-        let max_bytes = self.max_bytes;
-        Ok((Admitted { broker, permit, scrubber, host, port, private, secrets, max_bytes }, pass))
+        let bounds = self.bounds;
+        Ok((Admitted { broker, permit, scrubber, host, port, private, secrets, bounds }, pass))
     }
 }
 
@@ -159,8 +169,8 @@ async fn exchange(
                 scrubbed: Scrubbed::new(admitted.scrubber.clone()),
                 trailers: None,
                 over: false,
-                left: admitted.max_bytes,
-                max_bytes: admitted.max_bytes,
+                left: admitted.bounds.bytes,
+                max_bytes: admitted.bounds.bytes,
                 line: Some(pass),
                 status,
                 received: 0,
@@ -206,7 +216,7 @@ async fn send(
     sent: &Arc<AtomicU64>,
 ) -> Result<(Response<hyper::body::Incoming>, Connection), Failed> {
     put_in(request.headers_mut(), admitted).await?;
-    let connect = options.connect_timeout.unwrap_or(CONNECT).min(CONNECT);
+    let connect = admitted.bounds.connect.min(options.connect_timeout.unwrap_or(Duration::MAX));
     let addresses = resolve(admitted, connect).await?;
     let stream = open(&addresses, connect).await?;
     let name = ServerName::try_from(admitted.host.clone()).map_err(|_| Error::HttpRequestUriInvalid)?;
@@ -220,14 +230,14 @@ async fn send(
         .map_err(Error::Tls)?;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = path.parse().map_err(|_| Error::HttpRequestUriInvalid)?;
-    let (sent, max) = (sent.clone(), admitted.max_bytes);
+    let (sent, max) = (sent.clone(), admitted.bounds.bytes);
     let request = request.map(|body| RequestBody { body, sent, max });
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(Error::from)?;
     let connection = wasmtime_wasi::runtime::spawn(async move {
         let _ = connection.await;
     });
-    let first = options.first_byte_timeout.unwrap_or(FIRST_BYTE).min(FIRST_BYTE);
+    let first = admitted.bounds.answer.min(options.first_byte_timeout.unwrap_or(Duration::MAX));
     let answer = timeout(first, sender.send_request(request))
         .await
         .map_err(|_| Error::ConnectionReadTimeout)?

@@ -23,6 +23,10 @@ pub struct Limits {
     pub call_bytes: usize,
     /// Bytes of the body of one request that it sends, and of the answer's.
     pub http_bytes: u64,
+    /// How long the lookup of a name, a connection and TLS may take, each.
+    pub http_connect_time: Duration,
+    /// How long the first byte of an answer may take. The call has a bound of its own.
+    pub http_answer_time: Duration,
     /// Lines that it may log in one call.
     pub log_lines: u32,
     /// Wall time of one call, its host calls included.
@@ -38,6 +42,8 @@ impl Default for Limits {
             handles: 1024,
             call_bytes: 64 << 20,
             http_bytes: 64 << 20,
+            http_connect_time: Duration::from_secs(30),
+            http_answer_time: Duration::from_secs(600),
             log_lines: 1000,
             call_time: Duration::from_secs(30),
         }

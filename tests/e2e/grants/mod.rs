@@ -5,9 +5,10 @@ mod upgrade;
 
 use std::fs;
 
+use rustix::fs::FlockOperation;
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Space, case, need, python, wasm};
+use crate::support::{Eval, Output, Running, Space, case, need, python, wait_until, wasm};
 
 /// A plugin of a stranger's: `mst/judge/command` under another name, asking for `more` beside.
 fn plugin(version: &str, more: Value) -> Vec<u8> {
@@ -497,4 +498,28 @@ fn what_is_bound_is_told() {
     let list = mst(&space, "plugin list").exits(0).stdout;
     let run = "    ! mst runs a program, as you: secret:api-key from command:curl https://evil.example\n";
     assert!(list.contains(run), "{list}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_changes_the_lock_waits_for_who_is_changing_it_and_sees_what_that_did() {
+    let space = space(asking());
+    mst(&space, "plugin add check.wasm --grant none").exits(0);
+    let lock = space.read("mst.lock");
+    let dir = fs::File::open(space.dir()).expect("opens");
+    rustix::fs::flock(&dir, FlockOperation::LockExclusive).expect("held");
+    let running =
+        Running::start(&space, space.command(["plugin", "grant", "acme/judge/check", "env:ACME_REGION"]));
+    let waits = format!(" {} ", running.pid());
+    wait_until("it waits for the lock", || {
+        let locks = fs::read_to_string("/proc/locks").expect("reads");
+        locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&waits))
+    });
+    assert_eq!(space.read("mst.lock"), lock, "nothing is written meanwhile");
+    let changed = format!("{lock}\n# by another\n");
+    space.write("mst.lock", &changed);
+    rustix::fs::flock(&dir, FlockOperation::Unlock).expect("let go");
+    let refused = running.end().exits(105);
+    assert!(refused.stderr.contains("was changed meanwhile"), "{refused}");
+    assert_eq!(space.read("mst.lock"), changed);
 }

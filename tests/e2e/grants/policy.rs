@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{apart_from_the_page, asking, mst, space};
-use crate::support::{Eval, Space, case, wasm};
+use crate::support::{Eval, Output, Space, case, missing, need, wasm};
 
 /// mst reads it wherever it is started, and so do all of these tests.
 #[test]
@@ -16,6 +16,47 @@ fn policy_of_this_machine() {
         "this machine has a policy of its own, `/etc/mst/policy.toml`: what it refuses fails in other tests. \
          Run them where there is none, as in a container."
     );
+}
+
+/// Runs mst where `/etc/mst/policy.toml` is this text, in a mount namespace that ends with it.
+fn under_the_systems(space: &Space, policy: &str, words: &str) -> Option<Output> {
+    space.write("system.toml", policy);
+    let script = format!(
+        "mount -t tmpfs mst-e2e /etc || exit 77
+         mkdir /etc/mst && cp system.toml /etc/mst/policy.toml && exec {} {words}",
+        env!("CARGO_BIN_EXE_mst")
+    );
+    let output = space.finish(space.any_command("unshare", ["-m", "sh", "-c", &script]));
+    if output.code == 77 || output.stderr.contains("unshare: ") {
+        missing("ROOT", &format!("nothing can be mounted: {}", output.stderr.trim()));
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn the_systems_policy_binds_whatever_the_users_and_the_projects_admit() {
+    let space = space(asking());
+    space.write(
+        "mst.policy.toml",
+        "schema = \"mst.policy/v1\"\ncapabilities = [\"env\", \"workspace\", \"dir\"]\n",
+    );
+    let policy = "schema = \"mst.policy/v1\"\ncapabilities = [\"workspace\", \"dir\"]\n";
+    let add = "plugin add check.wasm --grant env:ACME_REGION";
+    let refused = need!(under_the_systems(&space, policy, add)).exits(105);
+    assert!(
+        refused.stderr.contains(
+            "`env:ACME_REGION` can't be granted: the policy `/etc/mst/policy.toml` admits no `env`"
+        ),
+        "{refused}"
+    );
+    assert!(!space.path("mst.lock").exists());
+    let broken = need!(under_the_systems(&space, "nonsense", "run eval.yaml")).exits(105);
+    assert!(broken.stderr.contains("can't read the policy `/etc/mst/policy.toml`"), "{broken}");
+    mst(&space, add).exits(0);
+    // What was granted before it was refused.
+    let refused = need!(under_the_systems(&space, policy, "run eval.yaml")).exits(105);
+    assert!(refused.stderr.contains("`acme/judge/check` was granted what a policy refuses"), "{refused}");
 }
 
 #[test]

@@ -333,6 +333,24 @@ async fn a_server_without_a_certificate_that_is_believed_gets_nothing() {
 }
 
 #[tokio::test]
+async fn who_does_not_answer_or_does_not_speak_is_not_waited_for() {
+    let server = Server::start().await;
+    let mut world = World::of(&server);
+    world.limits.http_answer_time = Duration::from_millis(200);
+    let Some(came) = world.asks(json!({"url": server.url("/silent")})).await else { return };
+    assert!(came.told().contains("ConnectionReadTimeout"), "{}", came.told());
+    // One that accepts and says nothing of TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+    let port = listener.local_addr().expect("an address").port();
+    let mute = Server { port, pem: server.pem.clone(), asked: server.asked.clone() };
+    let mut world = World::of(&mute);
+    world.limits.http_connect_time = Duration::from_millis(200);
+    let url = mute.url("/hello");
+    let came = world.asks(json!({"url": url})).await.expect("a toolchain");
+    assert!(came.told().contains("ConnectionTimeout"), "{}", came.told());
+}
+
+#[tokio::test]
 async fn size_and_time_are_bounded() {
     let server = Server::start().await;
     let mut world = World::of(&server);
