@@ -130,6 +130,22 @@ fn a_disk_that_fills_up_is_said_and_what_fitted_is_whole() {
 }
 
 #[test]
+fn a_disk_without_room_for_a_run_has_none() {
+    let mut refused = 0;
+    for size in ["4k", "8k", "12k"] {
+        let space = Space::new();
+        Eval::new().write(&space);
+        let Some(output) = on_a_small_disk(&space, size, &[]) else { return };
+        assert!(output.stderr.contains("No space left on device"), "{size}: {output}");
+        if output.code == 105 {
+            refused += 1;
+            assert!(!space.path("runs").exists(), "{size}: nothing could start, and there is a run");
+        }
+    }
+    assert!(refused > 0, "none was too small");
+}
+
+#[test]
 fn where_a_machines_trials_find_no_room_no_more_are_asked() {
     let runner = need!(example("dir-runner"));
     let space = Space::new();

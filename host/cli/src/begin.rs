@@ -46,8 +46,7 @@ pub(crate) async fn create(
     let id = new_run_id(now, random()?);
     let were_there = runs.exists();
     let run = make(runs, &id)?;
-    ready.told.record_in(&run)?;
-    let written = match cases(ready, &run, stop, progress).await {
+    let written = match first(ready, &run, stop, progress).await {
         Ok(cases) => record(id, now, ready, policy, cases).and_then(|record| {
             run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
             Ok(record)
@@ -247,6 +246,17 @@ fn of_evals(then: &Eval, now: &Eval) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(differences)
+}
+
+/// What comes first in a run: its audit, and its cases.
+async fn first(
+    ready: &Ready,
+    run: &RunWriter,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> Result<CaseSet, Failure> {
+    ready.told.record_in(run)?;
+    cases(ready, run, stop, progress).await
 }
 
 /// The cases, unless somebody stops it: a dataset may have no end.

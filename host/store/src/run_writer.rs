@@ -73,8 +73,14 @@ impl RunWriter {
             io::ErrorKind::AlreadyExists => StoreError::RunExists { path: path.clone() },
             _ => StoreError::io("make directory", &path)(error),
         })?;
-        let run = RunWriter::locked(Layout::new(path))?;
-        Ok(RunWriter { id: id.clone().into(), ..run })
+        match RunWriter::locked(Layout::new(&path)) {
+            Ok(run) => Ok(RunWriter { id: id.clone().into(), ..run }),
+            Err(error) => {
+                // As on a full disk: what was made a moment ago is no run.
+                let _ = fs::remove_dir_all(&path);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn open(path: &Path) -> Result<RunWriter> {

@@ -443,6 +443,27 @@ fn what_is_bound_lets_no_plugin_grant_itself_more() {
     std::os::unix::fs::symlink("..", space.path("work/up")).expect("linked");
     let said = add("work/up", "../locks/mst.lock").exits(105).stderr;
     assert!(said.contains("could write the policy `mst.policy.toml`"), "{said}");
+    // What is in the cache is run. It may not be there yet, and what is bound may lie in it.
+    fs::create_dir_all(space.path("work/components/below")).expect("made");
+    for (cache, dir) in
+        [("work/state/deep", "work/state"), ("work", "work"), ("work", "work/components/below")]
+    {
+        let bind = format!("dir:state={dir}");
+        let mut command = space.command([
+            "plugin",
+            "add",
+            "check.wasm",
+            "--grant",
+            "dir:state",
+            "--bind",
+            &bind,
+            "--lock",
+            "mst.lock",
+        ]);
+        command.env("MST_CACHE_DIR", space.path(cache));
+        let said = space.finish(command).exits(105).stderr;
+        assert!(said.contains("the plugin could write mst's cache of compiled plugins"), "{said}");
+    }
     add("work/state", "mst.lock").exits(0);
     // A command that prints a secret is one that runs here.
     let bind = |source: &str| {

@@ -7,6 +7,7 @@ use mst_plugin::{Access, Capability, Dir, Key, Pinned, Policy, Request, Source};
 
 use crate::error::Failure;
 use crate::lockfile::LockFile;
+use crate::place;
 
 /// What `--bind` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +88,8 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// A plugin that may write to the lock, beside an eval or to a policy may grant itself anything.
+/// A plugin that may write to the lock, beside an eval or to a policy may grant itself anything; one that may
+/// write to mst's cache of compiled plugins may run anything.
 fn check_writable(key: &Key, path: &Path, lock: &LockFile, policy: &Policy) -> Result<(), Failure> {
     let real = |path: &Path| std::fs::canonicalize(if path == Path::new("") { Path::new(".") } else { path });
     let bound =
@@ -101,6 +103,13 @@ fn check_writable(key: &Key, path: &Path, lock: &LockFile, policy: &Policy) -> R
         format!("the lock `{}` and the eval beside it", lock.path().display())
     } else if let Some(file) = policy.files().find(|file| holds(Path::new(file))) {
         format!("the policy `{file}`")
+    } else if let Some(cache) = place::cache_dir().filter(|cache| {
+        // As much of it as is there already.
+        let there = cache.ancestors().find_map(|place| real(place).ok());
+        there.is_some_and(|there| there.starts_with(&bound))
+            || real(cache).is_ok_and(|cache| bound.starts_with(cache))
+    }) {
+        format!("mst's cache of compiled plugins, `{}`", cache.display())
     } else {
         return Ok(());
     };
