@@ -21,6 +21,7 @@ mod grants;
 mod help;
 mod hostile;
 mod hostile_dataset;
+mod hostile_runner;
 mod humaneval;
 mod judge;
 mod killed;

@@ -169,5 +169,6 @@ fn guest_error(error: types::Error) -> GuestError {
         types::Error::Denied(message) => (GuestErrorKind::Denied, message),
         types::Error::Failed(message) => (GuestErrorKind::Failed, message),
     };
-    GuestError { kind, message: clean(&message, MAX_MESSAGE, true) }
+    // One line: a second would stand at a terminal as if mst had said it.
+    GuestError { kind, message: clean(message.trim_end(), MAX_MESSAGE, false) }
 }

@@ -18,7 +18,7 @@ use crate::bindings::machine_runner::{MachineRunner, MachineRunnerPre};
 use crate::cache::CacheEvent;
 use crate::call::Instantiating;
 use crate::engine::Sandbox;
-use crate::error::{CallError, LoadError};
+use crate::error::LoadError;
 use crate::guest::Guest;
 use crate::link;
 use crate::process::{BEARS_NONE, ChildHandle, CommandHandle, DirectoryHandle};
@@ -27,7 +27,6 @@ use crate::text::clean;
 
 const MAX_HANDLE_BYTES: usize = 16 << 10;
 const MAX_ROOT_BYTES: usize = 256;
-const MAX_MACHINES: usize = 100_000;
 
 /// A `machine-runner`, compiled and linked, with the user's options for it.
 pub struct RunnerPlugin {
@@ -105,19 +104,13 @@ impl RunnerPlugin {
     pub async fn list(&self, run: &RunId, time: Duration) -> Result<Vec<String>> {
         let options = self.around.options.to_string();
         let function = "list-machines";
-        let names: Vec<String> = self
+        let names = self
             .call(run, None, function, time)
             .run(async |instance, store| {
                 instance.mst_plugin_machine().call_list_machines(store, run.as_str(), &options).await
             })
             .await?;
-        if names.len() > MAX_MACHINES {
-            return Err(self.wrong(
-                function,
-                format!("{} machines, where at most {MAX_MACHINES} are admitted", names.len()),
-            ));
-        }
-        Ok(names)
+        self.around.listed(function, names)
     }
 
     /// Starts a command on a machine. Its stdin and stdout are the host's, and never were the
@@ -188,7 +181,7 @@ impl RunnerPlugin {
     }
 
     fn wrong(&self, function: &'static str, what: String) -> RunnerCallError {
-        CallError::Answer { plugin: self.around.plugin.id().clone(), function, what }.into()
+        self.around.wrong(function, what)
     }
 }
 

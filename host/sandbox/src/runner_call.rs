@@ -18,6 +18,9 @@ use crate::permit::Permit;
 use crate::process::{Exec, ExecEnvironment};
 use crate::shard::Sharding;
 
+/// How many machines of one run there can be.
+const MAX_MACHINES: usize = 100_000;
+
 /// A call to a runner that gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerCallError {
@@ -81,6 +84,25 @@ impl Around {
         }
         let RunnerSetup { options, environment, scratch, sinks, .. } = setup;
         Ok(Around { plugin, options, sandbox: sandbox.clone(), environment, scratch, sinks })
+    }
+
+    /// An answer that doesn't count, and why.
+    pub(crate) fn wrong(&self, function: &'static str, what: String) -> RunnerCallError {
+        CallError::Answer { plugin: self.plugin.id().clone(), function, what }.into()
+    }
+
+    /// The names that a runner of either world lists, held to their bound.
+    pub(crate) fn listed(
+        &self,
+        function: &'static str,
+        names: Vec<String>,
+    ) -> Result<Vec<String>, RunnerCallError> {
+        if names.len() > MAX_MACHINES {
+            let many = names.len();
+            let what = format!("{many} machines, where at most {MAX_MACHINES} are admitted");
+            return Err(self.wrong(function, what));
+        }
+        Ok(names)
     }
 
     pub(crate) fn unlinked(&self, error: &wasmtime::Error) -> LoadError {

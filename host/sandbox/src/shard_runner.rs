@@ -87,12 +87,13 @@ impl ShardRunnerPlugin {
 
     /// The names of the run's shards of which something still exists.
     pub async fn list(&self, run: &RunId, time: Duration) -> Result<Vec<String>, RunnerCallError> {
-        let at = At { run, machine: None, function: "list-machines", time };
+        let function = "list-machines";
+        let at = At { run, machine: None, function, time };
         let options = self.around.options.to_string();
-        self.enter(at, async |instance, store| {
+        let names = self.enter(at, async |instance, store| {
             instance.mst_plugin_whole_shard().call_list_machines(store, run.as_str(), &options).await
-        })
-        .await
+        });
+        self.around.listed(function, names.await?)
     }
 
     async fn enter<T>(

@@ -15,11 +15,13 @@ pub(crate) fn guests_dir() -> PathBuf {
 pub(crate) fn guest(name: &'static str) -> Option<&'static Path> {
     static JUDGE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static DATASET: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    static MACHINE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static SHARD: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     static WEB: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = match name {
         "judge" => &JUDGE,
         "dataset" => &DATASET,
+        "machine" => &MACHINE,
         "shard" => &SHARD,
         "web" => &WEB,
         _ => panic!("no guest `{name}`"),

@@ -1,5 +1,6 @@
 //! `mst machines`: what runs left behind, and its removal.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +69,12 @@ struct ReapArgs {
     #[arg(long, hide = true)]
     left_behind: bool,
 }
+
+/// How many machines that are nobody's here are told by their names.
+const MOST_STRANGERS: usize = 8;
+
+/// What there is to say of a machine whose removal was said to be done.
+const STILL_LISTED: &str = "the runner says that it is gone, and lists it still";
 
 /// How long the making of a machine that was cut off may take to come to something.
 const LATE: Duration = Duration::from_secs(10);
@@ -245,11 +252,17 @@ async fn reap_all(
         progress.note(&format!("the runner can't list its machines: {error}"));
         Vec::new()
     });
-    for name in listed.iter().filter(|name| states.iter().all(|state| state.machine != **name)) {
+    let in_ledger: HashSet<&str> = states.iter().map(|state| &*state.machine).collect();
+    let strangers: Vec<&String> = listed.iter().filter(|name| !in_ledger.contains(name.as_str())).collect();
+    for name in strangers.iter().take(MOST_STRANGERS) {
         progress.note(&format!(
             "{}: the runner lists it, the run's ledger does not: left alone",
             mst_sandbox::clean(name, 64, false)
         ));
+    }
+    if strangers.len() > MOST_STRANGERS {
+        let more = strangers.len() - MOST_STRANGERS;
+        progress.note(&format!("and {more} more that the runner lists and the ledger does not: left alone"));
     }
     // A ledger that came from elsewhere, or was written to, must not name what is nobody's here.
     let ours = format!("mst-{}-", record.id.as_str().chars().take(40).collect::<String>());
@@ -265,17 +278,31 @@ async fn reap_all(
     }
     let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
     let mut failed = foreign.len();
+    let mut came = Vec::new();
     for state in known {
         let handle = state.made.as_ref().map(|made| &made.handle);
-        let event = match machines.destroy(&record.id, &state.machine, handle).await {
-            Ok(()) => {
+        came.push((state, machines.destroy(&record.id, &state.machine, handle).await));
+    }
+    // A runner's word that a machine is gone is held to its own list.
+    let still = match came.iter().any(|(_, came)| came.is_ok()) {
+        true => machines.list(&record.id).await.unwrap_or_default(),
+        false => Vec::new(),
+    };
+    for (state, came) in came {
+        let why = match came {
+            Ok(()) if still.contains(&state.machine) => Some(STILL_LISTED.to_owned()),
+            Ok(()) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        let event = match why {
+            None => {
                 progress.note(&format!("{}: removed", state.machine));
                 LedgerEvent::Destroyed
             }
-            Err(error) => {
+            Some(why) => {
                 failed += 1;
-                progress.note(&format!("{}: could not be removed: {error}", state.machine));
-                LedgerEvent::DestroyFailed { why: error.to_string() }
+                progress.note(&format!("{}: could not be removed: {why}", state.machine));
+                LedgerEvent::DestroyFailed { why }
             }
         };
         ledger
