@@ -2,11 +2,13 @@
 //! plugin, function, limit and use, and the good judge beside it never notices.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Eval, Output, Run, Space, before_its_deadline, case, files_below, guest, need};
+use crate::support::{
+    Eval, Output, Run, Space, before_its_deadline, case, files_below, guest, holds, need, wasm,
+};
 
 /// A judge `NAME` that behaves so.
 fn hostile(behaviour: &str, more: Value) -> Value {
@@ -148,7 +150,7 @@ fn a_crash_is_said_with_its_last_words() {
     insta::assert_snapshot!(broken(&output), @"
     2 × trap: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed
         first at a v #0
-    2 × panic: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed; its last words: thread '<unnamed>' (1) panicked at judge/src/lib.rs:44:24: / told to panic / note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    2 × panic: `test/judge/hostile` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed; its last words: thread '<unnamed>' (1) panicked at judge/src/lib.rs:45:24: / told to panic / note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
         first at a v #0
     2 × exit: `test/judge/hostile` crashed in `judge`: it exited with code 0 in place of an answer
         first at a v #0
@@ -266,6 +268,158 @@ fn what_it_was_not_given_is_denied_and_the_rule_is_said() {
     "#);
 }
 
+/// The judge with more in its manifest than its own.
+fn with_more(file: &Path, space: &Space, more: impl FnOnce(&mut Value)) -> PathBuf {
+    let bytes = fs::read(file).expect("reads");
+    let mut manifest = wasm::manifest(&bytes);
+    more(&mut manifest);
+    space.write("judge.wasm", wasm::with_manifest(&bytes, &manifest));
+    space.path("judge.wasm")
+}
+
+#[test]
+fn whatever_it_fills_a_slot_with_is_one_value_of_its_type_or_refused() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    // What is admitted as a name becomes a file; the text is any.
+    let templates = [
+        ("ident", json!(["touch", "--", "{value:ident}"])),
+        ("path", json!(["echo", "{value:machine-path}"])),
+        ("any", json!(["printf", "<%s>", "{value:text(/.*/)}"])),
+        ("look", json!(["ls", "-A"])),
+    ];
+    let file = with_more(file, &space, |manifest| {
+        let workspace = manifest["workspace"].as_array_mut().expect("templates");
+        let template = |(id, argv)| json!({"id": id, "argv": argv, "timeout": "10s", "stdin": "none"});
+        workspace.extend(templates.map(template));
+    });
+    let judge = |id: &str, behaviour: &str| {
+        json!({"id": format!("{id}-{behaviour}"), "plugin": "test/judge/hostile",
+               "options": {"behaviour": behaviour, "attempt": id}})
+    };
+    let judges = ["ident", "path", "any"].map(|id| judge(id, "slot-texts")).into_iter();
+    let (output, run) = run(&file, &space, judges.chain([judge("ident", "slot-forms")]));
+    assert_eq!(output.code, 0, "{output}");
+    assert!(wicked(&output.stderr).is_none() && wicked(&output.stdout).is_none(), "{output}");
+    insta::assert_snapshot!(reason(&run, "ident-slot-texts"), @r#"
+    plain: Code(0) ""
+    empty: Invalid("template `ident`: value `` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    NUL: Invalid("template `ident`: value `a\\u{0}b` for slot `value` is not admitted by `ident`: it holds a control character")
+    newline: Invalid("template `ident`: value `a\\ntouch ran` for slot `value` is not admitted by `ident`: it holds a control character")
+    escape: Invalid("template `ident`: value `a\\u{1b}[2Jb` for slot `value` is not admitted by `ident`: it holds a control character")
+    bidi: Invalid("template `ident`: value `a\\u{202e}b` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    nothing to see: Invalid("template `ident`: value `a\\u{200b}b` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    two commands: Invalid("template `ident`: value `a;touch ran` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    a command's output: Invalid("template `ident`: value `$(touch ran)` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    the same, older: Invalid("template `ident`: value ``touch ran`` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    quotes: Invalid("template `ident`: value `'\"; touch ran; '` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    pattern: Invalid("template `ident`: value `*` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    flag: Invalid("template `ident`: value `-n` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    long flag: Invalid("template `ident`: value `--help` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    Cyrillic: Invalid("template `ident`: value `pаss` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    full width: Invalid("template `ident`: value `ｐass` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    up: Invalid("template `ident`: value `../../etc/passwd` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    up, from the root: Invalid("template `ident`: value `/work/../etc/passwd` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    remote: Invalid("template `ident`: value `host:/etc/passwd` for slot `value` is not admitted by `ident`: it must be 1 to 128 of `a-z`, `A-Z`, `0-9`, `_`, `.` and `-`, first a letter, digit or `_`")
+    5 KiB: Invalid("template `ident`: value `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` for slot `value` is not admitted by `ident`: it has 5120 bytes; at most 4096 are admitted")
+    in the workspace: Ok("fine\n")
+    "#);
+    insta::assert_snapshot!(reason(&run, "path-slot-texts"), @r#"
+    plain: Invalid("template `path`: value `fine` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    empty: Invalid("template `path`: value `` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    NUL: Invalid("template `path`: value `a\\u{0}b` for slot `value` is not admitted by `machine-path`: it holds a control character")
+    newline: Invalid("template `path`: value `a\\ntouch ran` for slot `value` is not admitted by `machine-path`: it holds a control character")
+    escape: Invalid("template `path`: value `a\\u{1b}[2Jb` for slot `value` is not admitted by `machine-path`: it holds a control character")
+    bidi: Invalid("template `path`: value `a\\u{202e}b` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    nothing to see: Invalid("template `path`: value `a\\u{200b}b` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    two commands: Invalid("template `path`: value `a;touch ran` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    a command's output: Invalid("template `path`: value `$(touch ran)` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    the same, older: Invalid("template `path`: value ``touch ran`` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    quotes: Invalid("template `path`: value `'\"; touch ran; '` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    pattern: Invalid("template `path`: value `*` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    flag: Invalid("template `path`: value `-n` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    long flag: Invalid("template `path`: value `--help` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    Cyrillic: Invalid("template `path`: value `pаss` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    full width: Invalid("template `path`: value `ｐass` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    up: Invalid("template `path`: value `../../etc/passwd` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    up, from the root: Invalid("template `path`: value `/work/../etc/passwd` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    remote: Invalid("template `path`: value `host:/etc/passwd` for slot `value` is not admitted by `machine-path`: it must be an absolute path without empty, `.` or `..` parts, of ASCII letters, digits and `_.-+=,@%`")
+    5 KiB: Invalid("template `path`: value `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` for slot `value` is not admitted by `machine-path`: it has 5120 bytes; at most 4096 are admitted")
+    in the workspace: Ok("")
+    "#);
+    insta::assert_snapshot!(reason(&run, "any-slot-texts"), @r#"
+    plain: Code(0) "<fine>"
+    empty: Code(0) "<>"
+    NUL: Invalid("template `any`: value `a\\u{0}b` for slot `value` is not admitted by `text(/.*/)`: it holds a control character")
+    newline: Invalid("template `any`: value `a\\ntouch ran` for slot `value` is not admitted by `text(/.*/)`: it holds a control character")
+    escape: Invalid("template `any`: value `a\\u{1b}[2Jb` for slot `value` is not admitted by `text(/.*/)`: it holds a control character")
+    bidi: Invalid("template `any`: value `a\\u{202e}b` for slot `value` is not admitted by `text(/.*/)`: it must be text without control or invisible characters that `.*` matches as a whole")
+    nothing to see: Invalid("template `any`: value `a\\u{200b}b` for slot `value` is not admitted by `text(/.*/)`: it must be text without control or invisible characters that `.*` matches as a whole")
+    two commands: Code(0) "<a;touch ran>"
+    a command's output: Code(0) "<$(touch ran)>"
+    the same, older: Code(0) "<`touch ran`>"
+    quotes: Code(0) "<'\"; touch ran; '>"
+    pattern: Code(0) "<*>"
+    flag: Invalid("template `any`: value `-n` for slot `value` is not admitted by `text(/.*/)`: it starts with `-`, which the program would take for an option")
+    long flag: Invalid("template `any`: value `--help` for slot `value` is not admitted by `text(/.*/)`: it starts with `-`, which the program would take for an option")
+    Cyrillic: Code(0) "<pаss>"
+    full width: Code(0) "<ｐass>"
+    up: Code(0) "<../../etc/passwd>"
+    up, from the root: Code(0) "</work/../etc/passwd>"
+    remote: Code(0) "<host:/etc/passwd>"
+    5 KiB: Invalid("template `any`: value `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…` for slot `value` is not admitted by `text(/.*/)`: it has 5120 bytes; at most 4096 are admitted")
+    in the workspace: Ok("")
+    "#);
+    insta::assert_snapshot!(reason(&run, "ident-slot-forms"), @r#"
+    no value: Invalid("template `ident`: slot `value` is not filled, and is not in a `[...]` group")
+    two values: Invalid("template `ident`: slot `value` takes one value, and was given 2")
+    the second wicked: Invalid("template `ident`: slot `value` takes one value, and was given 2")
+    100,000 values: Invalid("template `ident`: slot `value` takes one value, and was given 100000")
+    twice: Invalid("template `ident`: slot `value` is filled twice")
+    no name: Invalid("template `ident`: the template has no slot ``")
+    a name with escapes: Invalid("template `ident`: the template has no slot `\\u{1b}[2J\\u{202e}`")
+    a type in the name: Invalid("template `ident`: the template has no slot `value:text(/.*/)`")
+    a number for a name: Invalid("template `ident`: the template has no slot `0`")
+    100,000 slots: Invalid("template `ident`: the template has no slot `0`")
+    in the workspace: Ok("")
+    "#);
+}
+
+#[test]
+fn it_is_given_the_variables_that_were_granted_and_no_other() {
+    let file = need!(guest("judge"));
+    let space = Space::new();
+    let file = with_more(file, &space, |manifest| manifest["env"] = json!(["E2E_GRANTED", "E2E_REFUSED"]));
+    Eval::new().judges(json!([hostile("env-dump", json!({}))])).write(&space);
+    let add = ["plugin", "add", file.to_str().expect("UTF-8"), "--grant", "env:E2E_GRANTED"];
+    space.mst(add).exits(0);
+    let mut command = space.command(["run", "eval.yaml"]);
+    for name in ["E2E_GRANTED", "E2E_REFUSED", "E2E_UNASKED"] {
+        command.env(name, format!("value of {name}"));
+    }
+    let output = space.finish(command).exits(0);
+    let run = space.run();
+    assert_eq!(
+        reason(&run, "env-dump"),
+        "env E2E_GRANTED=value of E2E_GRANTED\nstdin Ok(\"\")\n",
+        "{output}"
+    );
+    // What it was given stands in its verdict; what it was not, in no file of the run.
+    for path in files_below(run.dir()) {
+        let bytes = fs::read(&path).expect("reads");
+        for name in ["E2E_REFUSED", "E2E_UNASKED"] {
+            assert!(!holds(&bytes, &format!("value of {name}")), "{}", path.display());
+        }
+    }
+    // Taken back, it is hidden as well.
+    space.mst(["plugin", "revoke", "test/judge/hostile", "env:E2E_GRANTED"]).exits(0);
+    let mut command = space.command(["run", "eval.yaml", "--runs", "again"]);
+    command.env("E2E_GRANTED", "value");
+    space.finish(command).exits(0);
+    let again = fs::read_dir(space.path("again")).expect("lists").next().expect("a run").expect("an entry");
+    assert_eq!(reason(&Run::at(again.path()), "env-dump"), "stdin Ok(\"\")\n");
+}
+
 #[test]
 fn it_reaches_no_file_no_variable_and_no_other_trial() {
     let file = need!(guest("judge"));
@@ -306,10 +460,14 @@ fn what_it_says_is_bounded() {
     ];
     let (output, run) = run(file, &space, judges);
     assert_eq!(output.code, 0, "{output}");
-    // A thousand lines a call and a word on the rest; a line has at most 2 KiB.
+    // A thousand lines a call and a word on the rest; a line has at most 2 KiB. What it writes to its
+    // standard streams counts as its lines do.
     let lines = |what: &str| output.stderr.lines().filter(|line| line.contains(what)).count();
     assert_eq!(lines("test/judge/hostile: info: line "), 2 * 1000);
     assert_eq!(lines("99000 more lines were dropped: a plugin may say 1000 in one call"), 2 * 2);
+    let of_streams = lines("test/judge/hostile: info: out ") + lines("test/judge/hostile: warning: err ");
+    assert_eq!(of_streams, 2 * 1000);
+    assert_eq!(lines("1002 more lines were dropped: a plugin may say 1000 in one call"), 2);
     assert!(output.stderr.lines().all(|line| line.len() < 2200), "a line is too long");
     assert_eq!(reason(&run, "reason-huge").len(), 4096 + "…".len());
 }

@@ -122,8 +122,42 @@ fn pages_of_any_size_are_one_dataset() {
     let space = Space::new();
     run(file, &space, json!({"behaviour": "count", "count": 700})).exits(0);
     assert_eq!(space.run().cases().len(), 700);
-    let (_space, _, run) = run_of(file, "tiny-pages");
-    assert_eq!(run.cases().len(), 5);
+}
+
+/// How much of the machine's memory mst had at most, in bytes.
+fn peak(running: &Running) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
+}
+
+#[test]
+fn as_many_pages_as_there_are_cases_cost_no_more_memory_and_no_more_audit() {
+    let file = need!(guest("dataset"));
+    let read = |behaviour: &str| {
+        let space = Space::new();
+        eval(json!({"behaviour": behaviour, "count": 20_000})).client("sleep 600").write(&space);
+        space.add(file);
+        // Read to their end, the cases are there before the first trial ends.
+        let mut running = Running::start(&space, space.command(["run", "eval.yaml"]));
+        wait_until("the cases", || running.stderr().contains("20000 cases") || running.ended());
+        let peak = peak(&running);
+        running.interrupt_until_it_ends("stopped");
+        let output = running.end();
+        assert_eq!(space.run().cases().len(), 20_000, "{output}");
+        let audit = space.run().dir().join("audit.jsonl").metadata().expect("an audit").len();
+        (peak, audit, space)
+    };
+    let (whole, _, _) = read("count");
+    let (tiny, audit, space) = read("tiny-pages");
+    assert!(tiny < whole + (16 << 20), "{tiny} bytes, with whole pages {whole}");
+    assert!(audit < 16 << 10, "{audit} bytes of audit");
+    let told = space.mst(["audit", &space.run().name()]).exits(0);
+    insta::assert_snapshot!(told.stdout, @"
+    test/dataset/hostile  [DIGEST]
+      ambient                                                              4  allowed
+    ");
 }
 
 #[test]

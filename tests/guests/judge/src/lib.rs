@@ -6,6 +6,7 @@
 mod dir;
 mod exhaust;
 mod reach;
+mod slots;
 mod talk;
 mod verdicts;
 
@@ -76,6 +77,8 @@ impl Judge for Hostile {
             "slot-dash" => Ok(reach::run("flag", &[("value", "-n")], None)),
             "slot-missing" => Ok(reach::run("flag", &[], None)),
             "slot-good" => Ok(reach::run("flag", &[("value", "fine")], None)),
+            "slot-texts" => Ok(slots::texts(&options.attempt)),
+            "slot-forms" => Ok(slots::forms(&options.attempt)),
             "run-opt" => Ok(reach::run("opt", &[], None)),
             "stdin-not-admitted" => Ok(reach::run("echo-stdin", &[], Some("input"))),
             "sleep-in-host-call" => Ok(reach::run("sleep", &[], None)),
