@@ -19,13 +19,43 @@ fn what_is_inspected_is_the_file_itself() {
     assert_eq!(page["id"], "mst/judge/text");
 }
 
+/// Code that runs as soon as there is an instance: whoever makes one to look at the plugin is held up, or
+/// fails. A run does make one.
 #[test]
-fn inspecting_runs_nothing() {
-    let file = need!(guest("judge"));
-    let space = Space::new();
-    let output = space.mst(["plugin".as_ref(), "inspect".as_ref(), file.as_os_str()]).exits(0);
-    assert_eq!(output.stderr, "");
-    assert!(output.stdout.contains("\n  workspace:sleep (at most 20m)\n"), "{output}");
+fn who_looks_at_a_plugin_and_adds_it_runs_nothing_of_it() {
+    let mut said = String::new();
+    for start in ["(loop $on (br $on))", "unreachable"] {
+        let space = Space::new();
+        space.write("start.wasm", wasm::judge_that_starts_with(start));
+        for look in
+            [&["inspect"][..], &["inspect", "--json"], &["inspect", "--markdown"], &["add", "--grant", "all"]]
+        {
+            let args = ["plugin"].into_iter().chain([look[0], "start.wasm"]).chain(look[1..].iter().copied());
+            let output = space.mst(args).exits(0);
+            assert!(output.to_string().contains("test/judge/start"), "{output}");
+        }
+        let listed = space.mst(["plugin", "list"]).exits(0);
+        assert!(listed.stdout.contains("test/judge/start"), "{listed}");
+
+        let judges = json!([
+            {"id": "start", "plugin": "test/judge/start"},
+            {"id": "good", "plugin": "mst/judge/text", "options": {"mode": "exact"}},
+        ]);
+        Eval::new().judges(judges).set("deadlines", json!({"scoring": "5s"})).write(&space);
+        let output = space.mst(["run", "eval.yaml"]).exits(106);
+        let run = space.run();
+        run.assert_whole();
+        assert_eq!(run.grade("good", "a/v/0")["verdict"]["finding"], "pass", "{output}");
+        let (_, errors) = output.stdout.split_once("instrument errors:\n").expect("its own");
+        said.push_str(errors);
+        space.assert_tidy();
+    }
+    insta::assert_snapshot!(said, @"
+    1 × start: `test/judge/start` met a limit in `judge`: the call took [TIME], its limit is 5.0 s
+        first at a v #0
+    1 × start: `test/judge/start` crashed in `judge`: wasm trap: wasm `unreachable` instruction executed
+        first at a v #0
+    ");
 }
 
 /// Refused by both who looks at it and who would use it, in the same words.

@@ -1,6 +1,8 @@
-//! Components, changed byte by byte: what no tool of ours would write.
+//! Components, changed byte by byte or written by hand: what no tool of ours would write.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
 
 use super::repository;
 
@@ -25,6 +27,34 @@ pub(crate) fn of_contract(bytes: &[u8], version: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+/// `test/judge/start`: a judge whose core module does this as soon as there is an instance of it, before any
+/// function of it is called.
+pub(crate) fn judge_that_starts_with(body: &str) -> Vec<u8> {
+    let core = format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
+            (func (export "mst:plugin/grading@0.1.0#judge") (param i32 i32 i32) (result i32) unreachable)
+            (func $start {body})
+            (start $start))"#
+    );
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(repository().join("wit")).expect("the contract parses");
+    let judge = resolve.select_world(&[package], Some("judge")).expect("the world");
+    let mut module = wat::parse_str(core).expect("a module");
+    embed_component_metadata(&mut module, &resolve, judge, StringEncoding::UTF8).expect("embedded");
+    let mut encoder = ComponentEncoder::default().module(&module).expect("a module").validate(true);
+    let manifest = json!({
+        "schema": "mst.manifest/v1",
+        "contract": "mst:plugin@0.1.0",
+        "id": "test/judge/start",
+        "version": "0.1.0",
+        "world": "judge",
+        "description": "For tests.",
+    });
+    with_manifest(&encoder.encode().expect("a component"), &manifest)
 }
 
 /// The manifest in a component.
