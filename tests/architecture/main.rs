@@ -1,5 +1,7 @@
 //! Who may import whom. `host/ARCHITECTURE.md` says why; this holds it.
 
+mod security;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
