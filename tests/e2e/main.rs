@@ -41,5 +41,6 @@ mod ssh;
 mod stop;
 mod support;
 mod threshold;
+mod tighten;
 mod tokens;
 mod web;

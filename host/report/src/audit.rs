@@ -1,6 +1,6 @@
 //! What the plugins of a run called, put together: by plugin, call and what was asked for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use mst_model::audit::{AuditCall, AuditLine, Decision, Phase};
@@ -42,6 +42,9 @@ pub struct CallRow {
     pub decision: Decision,
     /// By which rule; of the first.
     pub rule: String,
+    /// The command that would have granted it, where one would; of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
     /// How many.
     pub count: u64,
     /// Of these, calls that were begun and of whose end nothing was written: the host died.
@@ -56,7 +59,17 @@ pub struct CallRow {
     pub duration_ns: u64,
 }
 
-type Kind = (PluginId, String, Option<String>, Option<String>, bool, Digest);
+type Kind = (PluginId, String, Option<String>, Option<String>, Decided, Digest);
+
+/// What a call came to, as far as calls of one kind are to have it in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Decided {
+    Allowed,
+    /// And a command would have granted it, or none.
+    Denied {
+        mended: bool,
+    },
+}
 
 impl Calls {
     /// Of a run; only what was denied where `denied` says so.
@@ -66,17 +79,6 @@ impl Calls {
             calls.add(line?);
         }
         Ok(calls.finish(denied))
-    }
-
-    /// What a plugin used or was denied: each request with how far it went.
-    pub fn requests_of(&self, plugin: &PluginId) -> BTreeMap<String, BTreeSet<String>> {
-        let mut requests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for row in self.rows.iter().filter(|row| row.plugin == *plugin) {
-            if let Some(request) = &row.request {
-                requests.entry(request.clone()).or_default().extend(row.access.clone());
-            }
-        }
-        requests
     }
 }
 
@@ -97,7 +99,9 @@ impl Gathering {
             None => (None, None),
         };
         let denied = call.decision == Decision::Denied;
-        let kind = (by.plugin.clone(), call.call.to_string(), request, access, denied, by.sha256);
+        let decided =
+            if denied { Decided::Denied { mended: call.grant.is_some() } } else { Decided::Allowed };
+        let kind = (by.plugin.clone(), call.call.to_string(), request, access, decided, by.sha256);
         let known = self.rows.contains_key(&kind);
         if call.phase == Phase::Begun {
             let key = (call.at, by.plugin, call.call.to_string());
@@ -154,6 +158,7 @@ fn row<'a>(rows: &'a mut BTreeMap<Kind, CallRow>, kind: &Kind, call: &AuditCall)
         access: access.clone(),
         decision: call.decision,
         rule: call.rule.to_string(),
+        grant: call.grant.clone(),
         count: 0,
         unfinished: 0,
         not_ok: 0,
@@ -217,8 +222,23 @@ mod tests {
             calls.rows.iter().map(|row| (row.request.as_deref(), row.count, row.unfinished)).collect();
         assert_eq!(told, [(None, 1, 0), (Some("exec:create"), 2, 1), (Some("exec:x"), 2, 0)]);
         assert_eq!(calls.grants, ["mst plugin grant a/runner/b x"]);
-        let id: PluginId = "a/runner/b".parse().expect("an id");
-        assert_eq!(calls.requests_of(&id).into_keys().collect::<Vec<_>>(), ["exec:create", "exec:x"]);
+        let grants: Vec<_> = calls.rows.iter().map(|row| row.grant.as_deref()).collect();
+        assert_eq!(grants, [None, None, Some("mst plugin grant a/runner/b x")]);
+    }
+
+    #[test]
+    fn what_a_command_would_grant_is_told_apart_from_what_none_would() {
+        let mut calls = Gathering::default();
+        for (grant, at) in [(false, 1), (true, 2), (false, 3)] {
+            let mut line = line("http.request", Some("http:https://a.b"), Decision::Denied, Phase::Ended, at);
+            line.call.grant = line.call.grant.filter(|_| grant);
+            calls.add(line);
+        }
+        let rows = calls.finish(true).rows;
+        assert_eq!(
+            rows.iter().map(|row| (row.grant.is_some(), row.count)).collect::<Vec<_>>(),
+            [(false, 2), (true, 1)]
+        );
     }
 
     #[test]
