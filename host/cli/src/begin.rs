@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mst_coordinator::{Collected, Stop};
-use mst_model::RunId;
 use mst_model::deadlines::Part;
 use mst_model::eval::Eval;
-use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord, ShardEnding};
+use mst_model::run::{CaseSet, Collect, Identity, Policy, RunRecord, ShardEnding, ShardRecord};
+use mst_model::{Denial, RunId};
 use mst_store::{RunDir, RunWriter, StoreError, new_run_id};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::prepare::Ready;
 use crate::show::Progress;
-use crate::{dataset, place};
+use crate::{dataset, place, show};
 
 /// How many shards an error names.
 const SHOWN: usize = 5;
@@ -93,14 +93,7 @@ pub(crate) fn abandon(begun: &Begun, collected: &Collected) -> Result<(), Failur
         let _ = begun.run.path().parent().map(std::fs::remove_dir);
     }
     let mut failure = Failure::new("no worker could be started");
-    let broken = collected.shards.iter().filter_map(|shard| match &shard.ending {
-        Some(ShardEnding::Broken { why }) => Some(format!("shard {}: {why}", shard.index)),
-        _ => None,
-    });
-    failure.causes = broken.clone().take(SHOWN).collect();
-    if let Some(more) = broken.count().checked_sub(SHOWN).filter(|more| *more > 0) {
-        failure.causes.push(format!("and {more} more shards"));
-    }
+    failure.causes = why_broken(&collected.shards);
     if !has_calls {
         return Err(failure.hint("nothing of the run is left; start it again once that is mended"));
     }
@@ -110,6 +103,34 @@ pub(crate) fn abandon(begun: &Begun, collected: &Collected) -> Result<(), Failur
     begun.run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
     let failure = failure.hint("nothing began; start it again once that is mended");
     Err(with_calls(failure, begun.run.path()))
+}
+
+/// Why shards broke: what their runner was denied once, with how many met it; else each for itself.
+fn why_broken(shards: &[ShardRecord]) -> Vec<String> {
+    let mut denied: Vec<(&Denial, u64)> = Vec::new();
+    for denial in shards.iter().flat_map(|shard| &shard.denials) {
+        match denied.iter_mut().find(|(known, _)| *known == denial) {
+            Some((_, count)) => *count += 1,
+            None => denied.push((denial, 1)),
+        }
+    }
+    let told = |(denial, count): &(&Denial, u64)| {
+        format!("{}: {}", show::counted(*count, "shard"), denial.with_grant())
+    };
+    let mut causes: Vec<String> = denied.iter().take(SHOWN).map(told).collect();
+    let others = shards.iter().filter_map(|shard| match &shard.ending {
+        Some(ShardEnding::Broken { why })
+            if !shard.denials.iter().any(|denial| denial.to_string() == *why) =>
+        {
+            Some(format!("shard {}: {why}", shard.index))
+        }
+        _ => None,
+    });
+    causes.extend(others.clone().take(SHOWN));
+    if let Some(more) = others.count().checked_sub(SHOWN).filter(|more| *more > 0) {
+        causes.push(format!("and {more} more shards"));
+    }
+    causes
 }
 
 /// An earlier run, where it still asks the same.

@@ -8,13 +8,14 @@ use async_trait::async_trait;
 use mst_model::grade::Verdict;
 use mst_model::schema::with_defaults;
 use mst_sandbox::{
-    Command, Ended, Entry, Evidence, JudgeOptions, JudgePlugin, Output, Part, Sandbox, Sinks, Workspace,
-    WorkspaceError,
+    Command, Ended, Entry, Evidence, JudgeError, JudgeOptions, JudgePlugin, Output, Part, Sandbox, Sinks,
+    Workspace, WorkspaceError,
 };
-use mst_worker::grade::{self, GradeWorkspace, Judge, StoredTrial};
+use mst_worker::grade::{self, GradeWorkspace, Judge, NoVerdict, StoredTrial};
 use serde_json::{Map, Value};
 
 use crate::error::Failure;
+use crate::machines::denied;
 use crate::plugins::Plugin;
 
 /// A judge that is a component.
@@ -47,13 +48,21 @@ impl Judge for ComponentJudge {
         trial: Arc<StoredTrial>,
         workspace: Arc<GradeWorkspace>,
         time: Duration,
-    ) -> Result<Verdict, String> {
+    ) -> Result<Verdict, NoVerdict> {
         let evidence = Arc::new(Seen(trial));
         let workspace = Arc::new(Restored(workspace));
-        self.plugin
-            .judge(evidence, workspace, &self.options, time, &self.sinks)
-            .await
-            .map_err(|error| Failure::from_error(&error).one_line())
+        let judged = self.plugin.judge(evidence, workspace, &self.options, time, &self.sinks).await;
+        judged.map_err(|error| {
+            let denial = match &error {
+                JudgeError::Call(error) => denied(error),
+                JudgeError::Load(_) => None,
+            };
+            let message = match &denial {
+                Some(denial) => denial.to_string(),
+                None => Failure::from_error(&error).one_line(),
+            };
+            NoVerdict { message, denial }
+        })
     }
 }
 

@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use mst_coordinator::RunnerError;
 use mst_coordinator::machines::{MachineSpec, Machines, Started};
 use mst_coordinator::whole::{Attachment, Spoken, WholeShards, WholeSpec};
-use mst_model::RunId;
 use mst_model::machine::Machine;
+use mst_model::{Denial, RunId};
 use mst_process::{Cause, Exit, Running};
 use mst_sandbox::{
-    Attach, MachineRequest, RunnerCallError, RunnerPlugin, ShardEnding, ShardRunnerPlugin, WholeShard,
+    Attach, CallError, MachineRequest, RunnerCallError, RunnerPlugin, ShardEnding, ShardRunnerPlugin,
+    WholeShard,
 };
 use serde_json::Value;
 
@@ -31,7 +32,21 @@ pub(crate) const CALL: Duration = Duration::from_secs(30);
 pub(crate) struct ComponentMachines(pub(crate) Arc<RunnerPlugin>);
 
 fn said(error: RunnerCallError) -> RunnerError {
-    RunnerError(Failure::from_error(&error).one_line())
+    let denial = match &error {
+        RunnerCallError::Call(error) => denied(error),
+        RunnerCallError::Load(_) => None,
+    };
+    match denial {
+        Some(denial) => RunnerError { message: denial.to_string(), denials: vec![denial] },
+        None => RunnerError::new(Failure::from_error(&error).one_line()),
+    }
+}
+
+/// What a plugin was denied, where that is why its call gave no answer.
+pub(crate) fn denied(error: &CallError) -> Option<Denial> {
+    let CallError::Denied { plugin, denial } = error else { return None };
+    let mst_sandbox::Denial { call, rule, grant } = denial.clone();
+    Some(Denial { plugin: plugin.clone(), call, rule, grant })
 }
 
 #[async_trait]
@@ -113,7 +128,7 @@ impl Attach for Once {
 
 fn started(mut running: Running) -> Result<Started, RunnerError> {
     let (Some(to), Some(from)) = (running.take_stdin(), running.take_stdout()) else {
-        return Err(RunnerError("the runner handed on a child without stdin and stdout".to_owned()));
+        return Err(RunnerError::new("the runner handed on a child without stdin and stdout".to_owned()));
     };
     Ok(Started { from: Box::new(from), to: Box::new(to), ended: Box::pin(ended(running)) })
 }

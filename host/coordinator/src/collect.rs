@@ -1,8 +1,8 @@
 //! Collecting: every shard driven to its end, every transcript checked and kept.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mst_model::VariantId;
@@ -141,6 +141,7 @@ pub async fn collect(
             stop: stop.clone(),
             events: events.clone(),
             tally: tally.clone(),
+            denials: Mutex::default(),
         };
         let runner = runner.clone();
         driving.spawn(async move { driver.drive(plan, spec, &*runner).await });

@@ -129,7 +129,7 @@ impl Driver {
             }
             // The channel to `keep` closes with the talk, and what it was told by then it keeps.
             let (talked, kept) = tokio::join!(talking, self.keep(&*results, announced, seat, &over, &full));
-            // Where there was no room, that is why the talk ended.
+            // Where nothing can be kept, that is why the talk ended.
             let how = if full.is_cancelled() { kept.and(talked) } else { talked.and(kept) };
             Talked { how, waiting: Vec::new() }
         };

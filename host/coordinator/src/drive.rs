@@ -1,12 +1,12 @@
 //! One shard, from the start of its worker until what was set up for it is taken down.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mst_model::VariantId;
 use mst_model::run::{ShardEnding, ShardRecord};
+use mst_model::{Denial, VariantId};
 use mst_store::RunWriter;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -20,7 +20,7 @@ use crate::event::{Event, Events};
 use crate::guard::guarded;
 use crate::keep::Announced;
 use crate::plan::ShardPlan;
-use crate::runner::{Results, Runner, Session, ShardSpec};
+use crate::runner::{Results, Runner, RunnerError, Session, ShardSpec};
 use crate::shard::{Conversation, PlannedClient, Terms};
 use crate::trials::Trials;
 use crate::vault::Vault;
@@ -53,6 +53,8 @@ pub(crate) struct Driver {
     pub(crate) stop: Stop,
     pub(crate) events: Events,
     pub(crate) tally: Arc<Tally>,
+    /// What the shard's runner was denied.
+    pub(crate) denials: Mutex<Vec<Denial>>,
 }
 
 /// What all shards came to.
@@ -86,6 +88,7 @@ impl Driver {
             image: None,
             worker_mst: None,
             clean: None,
+            denials: Vec::new(),
             ending: None,
         };
         let ending = if trials.is_empty() {
@@ -94,8 +97,20 @@ impl Driver {
             self.run(trials, &spec, runner, &mut record).await
         };
         self.events.say(Event::ShardEnded { shard, ending: ending.clone() });
+        record.denials = self.denials.into_inner().unwrap_or_else(PoisonError::into_inner);
         record.ending = Some(ending);
         record
+    }
+
+    /// Why a runner could not, for people; what it was denied is kept for the record.
+    pub(crate) fn why(&self, error: &RunnerError) -> String {
+        let mut kept = self.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        for denial in &error.denials {
+            if !kept.contains(denial) {
+                kept.push(denial.clone());
+            }
+        }
+        error.message.clone()
     }
 
     async fn run(
@@ -126,7 +141,7 @@ impl Driver {
         drop(seat);
         let trouble = match ended {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(error)) => Some(self.why(&error)),
             Err(panic) => Some(panic),
         };
         if let Some(what) = trouble {
@@ -157,7 +172,7 @@ impl Driver {
             () = self.stop.asked() => Started::Stopped,
             session = timeout(self.machine_time, guarded(runner.start(spec))) => match session {
                 Ok(Ok(Ok(session))) => Started::Session(session),
-                Ok(Ok(Err(error))) => Started::Failed(error.to_string()),
+                Ok(Ok(Err(error))) => Started::Failed(self.why(&error)),
                 Ok(Err(panic)) => Started::Failed(panic),
                 Err(_) => {
                     let limit = self.machine_time.as_secs();

@@ -15,7 +15,7 @@ use crate::door::Seat;
 use crate::drive::Driver;
 use crate::event::Event;
 use crate::guard::guarded;
-use crate::runner::Results;
+use crate::runner::{Results, RunnerError};
 
 /// With less room than this, in bytes, there is none.
 const ROOM: usize = 1 << 20;
@@ -32,8 +32,9 @@ pub(crate) struct Announced {
 /// Why a trial that was announced is not in the run.
 pub(crate) struct Unkept {
     pub(crate) why: String,
-    /// Whether this machine can keep no other either.
-    no_room: bool,
+    /// Whether no other can be kept either: this machine has no room, or the runner is not granted to
+    /// bring any.
+    nor_others: bool,
 }
 
 impl Driver {
@@ -51,7 +52,7 @@ impl Driver {
         while let Some(announced) = announced.recv().await {
             let stored = self.store(results, announced, over).await;
             seat.arrive();
-            if stored.as_ref().is_err_and(|unkept| unkept.no_room) {
+            if stored.as_ref().is_err_and(|unkept| unkept.nor_others) {
                 full.cancel();
             }
             kept = kept.and(stored.map_err(|unkept| unkept.why));
@@ -67,7 +68,7 @@ impl Driver {
         over: &CancellationToken,
     ) -> Result<(), Unkept> {
         let Announced { done: TrialDone { trial, path, .. }, expected } = announced;
-        let unkept = |what: String| Unkept { why: what, no_room: false };
+        let unkept = |what: String| Unkept { why: what, nor_others: false };
         check_path(&path).map_err(|error| unkept(format!("`trial` for {trial}: {error}")))?;
         let lost = |why: &str| format!("the transcript of {trial} can't be fetched: {why}");
         let fetched = tokio::select! {
@@ -82,8 +83,12 @@ impl Driver {
         let from = match fetched {
             Ok(from) => from,
             Err(error) => {
-                let no_room = self.no_room(&error).await;
-                return Err(Unkept { why: lost(&error.to_string()), no_room });
+                let runners = error.get_ref().and_then(|error| error.downcast_ref::<RunnerError>());
+                if let Some(denied) = runners.filter(|error| !error.denials.is_empty()) {
+                    return Err(Unkept { why: lost(&self.why(denied)), nor_others: true });
+                }
+                let nor_others = self.no_room(&error).await;
+                return Err(Unkept { why: lost(&error.to_string()), nor_others });
             }
         };
         let (run, staging, key) = (self.run.clone(), self.staging.clone(), trial.clone());
@@ -107,7 +112,7 @@ impl Driver {
             }
             Ok(Err(error)) => Err(Unkept {
                 why: format!("the transcript of {trial} can't be kept: {}", whole(&error)),
-                no_room: error.no_room(),
+                nor_others: error.no_room(),
             }),
             Err(error) => Err(unkept(format!("mst failed while it kept the transcript of {trial}: {error}"))),
         }

@@ -125,9 +125,9 @@ struct Making {
 #[derive(Debug, Clone)]
 enum Made {
     /// Nothing was begun.
-    Nothing(String),
+    Nothing(RunnerError),
     /// It broke after it was begun, and may have left a machine: this one, where it is known.
-    Broken(String, Option<Machine>),
+    Broken(RunnerError, Option<Machine>),
     /// A machine, which is in the ledger.
     Machine(Machine),
 }
@@ -162,7 +162,7 @@ impl OnMachines {
         self.made().insert(spec.shard, making);
         match answer(made).await {
             Made::Machine(machine) => Ok(machine),
-            Made::Nothing(why) | Made::Broken(why, _) => Err(RunnerError(why)),
+            Made::Nothing(why) | Made::Broken(why, _) => Err(why),
         }
     }
 
@@ -175,7 +175,7 @@ impl OnMachines {
         }
         let ours = ours();
         if system != ours {
-            return Err(RunnerError(format!(
+            return Err(RunnerError::new(format!(
                 "machine `{}` is {system} and has {}; this mst is for {ours}: put mst {} for {system} into its image",
                 machine.name,
                 version.map_or("no mst".to_owned(), |version| format!("`{version}`")),
@@ -210,7 +210,7 @@ impl OnMachines {
             ended.await
         });
         let failed = |what: String| {
-            RunnerError(format!("machine `{}` can't be asked what it is: {what}", machine.name))
+            RunnerError::new(format!("machine `{}` can't be asked what it is: {what}", machine.name))
         };
         match asked.await {
             Ok(Ok(())) => {}
@@ -257,7 +257,7 @@ impl Staging {
         };
         match self.staged.get_or_try_init(make).await {
             Ok(dir) => Ok(dir),
-            Err(error) => Err(RunnerError(format!("mst's own executable can't be staged: {error}"))),
+            Err(error) => Err(RunnerError::new(format!("mst's own executable can't be staged: {error}"))),
         }
     }
 
@@ -275,7 +275,7 @@ impl Staging {
             Ok(())
         };
         let staged = blocking(stage).await;
-        staged.map_err(|error| RunnerError(format!("the clients' files can't be staged: {error}")))
+        staged.map_err(|error| RunnerError::new(format!("the clients' files can't be staged: {error}")))
     }
 
     /// Puts both into a bundle; says where the executable is in it.
@@ -288,7 +288,7 @@ impl Staging {
             std::fs::copy(from, dir.join(PROGRAM)).map(drop)
         };
         let copied = blocking(copy).await;
-        copied.map_err(|error| RunnerError(format!("mst's own executable can't be staged: {error}")))?;
+        copied.map_err(|error| RunnerError::new(format!("mst's own executable can't be staged: {error}")))?;
         Ok(format!("bin/{PROGRAM}"))
     }
 }
@@ -302,7 +302,7 @@ async fn say_where(bundle: &Path, machine: &Machine) -> Result<(), RunnerError> 
     };
     let path = bundle.join(ThisMachine::FILE);
     let written = blocking(move || std::fs::write(path, serde_json::to_vec_pretty(&this)?)).await;
-    written.map_err(|error| RunnerError(format!("the bundle can't be written: {error}")))
+    written.map_err(|error| RunnerError::new(format!("the bundle can't be written: {error}")))
 }
 
 /// The worker's program.
@@ -335,7 +335,7 @@ async fn stays_inside(dir: &Path) -> io::Result<()> {
 /// A name for a machine: a DNS label, and nobody else's.
 pub(crate) fn mint(run: &RunId, shard: u32) -> Result<String, RunnerError> {
     let mut random = [0; 4];
-    getrandom::fill(&mut random).map_err(|error| RunnerError(format!("no random bytes: {error}")))?;
+    getrandom::fill(&mut random).map_err(|error| RunnerError::new(format!("no random bytes: {error}")))?;
     let suffix = random.map(|byte| char::from(b"abcdefghijkmnpqrstuvwxyz23456789"[usize::from(byte) % 32]));
     let run: String = run.as_str().chars().take(40).collect();
     Ok(format!("mst-{run}-{shard}-{}", suffix.iter().collect::<String>()))
@@ -351,7 +351,7 @@ impl Runner for OnMachines {
         let (bundle, results) = (at("bundle"), at("results"));
         say_where(&spec.bundle, &machine).await?;
         stays_inside(&spec.bundle).await.map_err(|error| {
-            RunnerError(format!("the bundle can't go to machine `{}`: {error}", machine.name))
+            RunnerError::new(format!("the bundle can't go to machine `{}`: {error}", machine.name))
         })?;
         self.machines.copy_to(&spec.run, &machine, &spec.bundle, &bundle).await?;
         let program = self.worker(spec, &machine).await?;
@@ -399,24 +399,24 @@ impl Runner for OnMachines {
 
 /// What there is to say of a machine whose making got no answer: it may come to be after its removal.
 pub(crate) fn maybe_left() -> RunnerError {
-    RunnerError("its making was cut off, and may still come to something".to_owned())
+    RunnerError::new("its making was cut off, and may still come to something".to_owned())
 }
 
 /// What the making came to, once it came to something.
 async fn answer(mut made: watch::Receiver<Option<Made>>) -> Made {
     let answer = made.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
-    answer.unwrap_or_else(|| Made::Broken("mst failed while the machine was made".to_owned(), None))
+    answer.unwrap_or_else(|| Made::Broken(RunnerError::new("mst failed while the machine was made"), None))
 }
 
 /// Makes a machine, each step in the ledger.
 async fn make(machines: &dyn Machines, notes: &Notes, asked: MachineSpec) -> Made {
     if let Err(error) = notes.note(asked.shard, &asked.name, LedgerEvent::Intent).await {
-        return Made::Nothing(error.to_string());
+        return Made::Nothing(error);
     }
     let machine = match guarded(machines.create(&asked)).await {
         Ok(Ok(machine)) => machine,
-        Ok(Err(error)) => return Made::Broken(error.to_string(), None),
-        Err(panic) => return Made::Broken(panic, None),
+        Ok(Err(error)) => return Made::Broken(error, None),
+        Err(panic) => return Made::Broken(RunnerError::new(panic), None),
     };
     if machine.name != asked.name {
         // Its handle is another machine's, and not ours to use.
@@ -425,7 +425,7 @@ async fn make(machines: &dyn Machines, notes: &Notes, asked: MachineSpec) -> Mad
             machine.name.escape_debug(),
             asked.name
         );
-        return Made::Broken(why, None);
+        return Made::Broken(RunnerError::new(why), None);
     }
     let created = LedgerEvent::Created {
         handle: machine.handle.clone(),
@@ -434,7 +434,7 @@ async fn make(machines: &dyn Machines, notes: &Notes, asked: MachineSpec) -> Mad
     };
     match notes.note(asked.shard, &asked.name, created).await {
         Ok(()) => Made::Machine(machine),
-        Err(error) => Made::Broken(error.to_string(), Some(machine)),
+        Err(error) => Made::Broken(error, Some(machine)),
     }
 }
 

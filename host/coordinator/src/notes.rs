@@ -35,9 +35,9 @@ impl Notes {
                 // The system's own word, as "no space left", stands in the cause.
                 let cause =
                     std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                Err(RunnerError(format!("the ledger can't be written: {error}{cause}")))
+                Err(RunnerError::new(format!("the ledger can't be written: {error}{cause}")))
             }
-            Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
+            Err(error) => Err(RunnerError::new(format!("mst failed: {error}"))),
         }
     }
 
@@ -58,15 +58,18 @@ impl Notes {
         }
         let why = match timeout(DESTROY, guarded(destroy)).await {
             Ok(Ok(Ok(()))) => return self.note(spec.shard, name, LedgerEvent::Destroyed).await,
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(panic)) => panic,
-            Err(_) => format!("its runner did not answer within {} s", DESTROY.as_secs()),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(panic)) => RunnerError::new(panic),
+            Err(_) => RunnerError::new(format!("its runner did not answer within {} s", DESTROY.as_secs())),
         };
-        let noted = self.note(spec.shard, name, LedgerEvent::DestroyFailed { why: why.clone() }).await;
+        let noted =
+            self.note(spec.shard, name, LedgerEvent::DestroyFailed { why: why.message.clone() }).await;
         let unnoted = noted.err().map(|error| format!(" ({error})")).unwrap_or_default();
-        Err(RunnerError(format!(
-            "machine `{name}` could not be removed: {why}{unnoted}; `mst machines reap {}` tries again",
-            spec.run
-        )))
+        Err(why.in_words(|why| {
+            format!(
+                "machine `{name}` could not be removed: {why}{unnoted}; `mst machines reap {}` tries again",
+                spec.run
+            )
+        }))
     }
 }

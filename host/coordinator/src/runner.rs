@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mst_model::RunId;
 use mst_model::machine::Machine;
 use mst_model::run::ShardEnding;
+use mst_model::{Denial, RunId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
@@ -27,10 +27,27 @@ pub struct ShardSpec {
     pub staging: PathBuf,
 }
 
-/// A shard that could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct RunnerError(pub String);
+/// A runner that could not do what it was asked for.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct RunnerError {
+    /// Why, for people.
+    pub message: String,
+    /// What it was denied, where that is why.
+    pub denials: Vec<Denial>,
+}
+
+impl RunnerError {
+    /// For this reason.
+    pub fn new(message: impl Into<String>) -> RunnerError {
+        RunnerError { message: message.into(), denials: Vec::new() }
+    }
+
+    /// The same in other words.
+    pub(crate) fn in_words(self, words: impl FnOnce(String) -> String) -> RunnerError {
+        RunnerError { message: words(self.message), ..self }
+    }
+}
 
 /// A worker that was started, and the way to it.
 pub struct Session {

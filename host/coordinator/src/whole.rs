@@ -104,7 +104,7 @@ impl Runner for OnShards {
             .await
             .map_err(io::Error::other)
             .and_then(|made| made)
-            .map_err(|error| RunnerError(format!("no directory for the results: {error}")))?;
+            .map_err(|error| RunnerError::new(format!("no directory for the results: {error}")))?;
         let (attached, worker) = oneshot::channel();
         let (over, is_over) = oneshot::channel();
         let attach: Attachment = Box::new(move |started| {
@@ -134,7 +134,7 @@ impl Runner for OnShards {
             // The runner returned, or broke, before it attached a worker.
             return Err(match self.take(spec.shard).await {
                 Err(error) => error,
-                Ok(()) => RunnerError("the runner ended without having started a worker".to_owned()),
+                Ok(()) => RunnerError::new("the runner ended without having started a worker".to_owned()),
             });
         };
         if let Some(shard) = self.under_way().get_mut(&spec.shard) {
@@ -164,11 +164,11 @@ impl Runner for OnShards {
                 // Given up before it had a worker, it has nothing to say that was not said.
                 Ok(_) if !attached => Ok(()),
                 Ok(Ok(ended)) => ended,
-                Ok(Err(error)) => Err(RunnerError(format!("mst failed: {error}"))),
+                Ok(Err(error)) => Err(RunnerError::new(format!("mst failed: {error}"))),
                 Err(why) => {
                     call.abort();
                     cut_off = !attached;
-                    Err(RunnerError(why))
+                    Err(RunnerError::new(why))
                 }
             },
         };
@@ -178,7 +178,10 @@ impl Runner for OnShards {
         };
         let removed = self.notes.remove(spec, &name, self.keep, ending, destroy).await;
         match (ended, removed) {
-            (Err(ended), Err(removed)) => Err(RunnerError(format!("{ended}; {removed}"))),
+            (Err(ended), Err(mut removed)) => {
+                removed.denials.splice(..0, ended.denials);
+                Err(removed.in_words(|removed| format!("{}; {removed}", ended.message)))
+            }
             (ended, removed) => ended.and(removed),
         }
     }
@@ -192,7 +195,7 @@ impl OnShards {
             None => Ok(()),
             Some(call) => match call.await {
                 Ok(ended) => ended,
-                Err(error) => Err(RunnerError(format!("mst failed: {error}"))),
+                Err(error) => Err(RunnerError::new(format!("mst failed: {error}"))),
             },
         }
     }

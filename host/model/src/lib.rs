@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod bytes;
 pub mod case;
 pub mod deadlines;
+pub mod denial;
 pub mod digest;
 pub mod eval;
 pub mod grade;
@@ -27,6 +28,7 @@ pub mod transcript;
 
 pub use bytes::Bytes;
 pub use case::Case;
+pub use denial::Denial;
 pub use digest::Digest;
 pub use id::{CaseId, JudgeId, Kind, PluginId, RunId, ServiceId, TokenId, TrialKey, VariantId};
 pub use time::Span;

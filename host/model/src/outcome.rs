@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Denial;
+
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,6 +58,16 @@ pub struct InstrumentError {
     pub stage: Stage,
     /// What, for people.
     pub message: String,
+    /// What a plugin was denied, where that is what broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denial: Option<Denial>,
+}
+
+impl InstrumentError {
+    /// Something broke there.
+    pub fn new(stage: Stage, message: impl Into<String>) -> InstrumentError {
+        InstrumentError { stage, message: message.into(), denial: None }
+    }
 }
 
 /// How a trial ended.
@@ -99,7 +111,7 @@ impl Outcome {
 
     /// Something of ours broke.
     pub fn broken(stage: Stage, message: impl Into<String>) -> Outcome {
-        let error = InstrumentError { stage, message: message.into() };
+        let error = InstrumentError::new(stage, message);
         Outcome { status: Status::Error, limit: None, exit: None, error: Some(error), cleanup: None }
     }
 }

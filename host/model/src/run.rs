@@ -11,7 +11,7 @@ use crate::deadlines::Part;
 use crate::eval::Eval;
 use crate::limits::Limits;
 use crate::machine::Image;
-use crate::{Digest, PluginId, RunId, Span};
+use crate::{Denial, Digest, PluginId, RunId, Span};
 
 /// A plugin that a run uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +119,9 @@ pub struct ShardRecord {
     /// not get to say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean: Option<bool>,
+    /// What its runner was denied: each call once, however often it was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials: Vec<Denial>,
     /// How it ended; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<ShardEnding>,

@@ -28,6 +28,6 @@ mod summary;
 mod tally;
 
 pub use audit::{CallRow, Calls};
-pub use broken::{Broken, BrokenGroup};
+pub use broken::{Broken, BrokenGroup, DeniedShards};
 pub use error::ReportError;
 pub use summary::{CaseCounts, Counts, Mean, Method, Rate, Row, Summary, Threshold, TrialCounts};

@@ -79,8 +79,7 @@ impl<'a> Reader<'a> {
         sha256: Digest,
     ) -> Result<(), ReportError> {
         if transcript.outcome.status == Status::Error {
-            let unknown =
-                || InstrumentError { stage: Stage::Client, message: "no reason was recorded".to_owned() };
+            let unknown = || InstrumentError::new(Stage::Client, "no reason was recorded");
             let error = transcript.outcome.error.clone().unwrap_or_else(unknown);
             self.broken.add(None, &error, key);
             // Whatever a judge may have said of it: it was asked about nothing.
@@ -109,7 +108,8 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self, record: &RunRecord) -> Result<Summary, ReportError> {
-        let Reader { judges, tally, trials, broken, .. } = self;
+        let Reader { judges, tally, trials, mut broken, .. } = self;
+        broken.add_shards(record);
         let (complete, incomplete) = (tally.complete, tally.incomplete);
         let cases = CaseCounts { planned: complete + incomplete, complete, incomplete };
         let plans = [("cases", record.cases.count, cases.planned), ("trials", record.trials, trials.planned)];

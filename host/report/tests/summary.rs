@@ -38,7 +38,7 @@ fn key(case: &str, variant: &str, index: u32) -> TrialKey {
 }
 
 fn error(stage: Stage, message: &str) -> InstrumentError {
-    InstrumentError { stage, message: message.to_owned() }
+    InstrumentError::new(stage, message)
 }
 
 impl Fixture {
@@ -319,7 +319,7 @@ fn what_broke_is_told_once_with_its_count() {
         .instrument_errors
         .groups
         .iter()
-        .map(|it| (it.judge.as_ref().map(|judge| judge.as_str()), it.message.as_str(), it.count))
+        .map(|it| (it.judges.first().map(|judge| judge.as_str()), it.message.as_str(), it.count))
         .collect();
     assert_eq!(groups, [(None, "no room", 2), (Some("two"), "trapped", 1)]);
     assert_eq!(row(&summary, "a", "text").counts.instrument_errors, 2);

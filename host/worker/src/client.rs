@@ -152,8 +152,7 @@ fn answer(finished: Finished) -> Answer {
         true => Outcome::timed_out(Some(exit)),
         false => Outcome::exited(exit),
     };
-    outcome.cleanup =
-        finished.left.map(|left| InstrumentError { stage: Stage::Cleanup, message: left.to_string() });
+    outcome.cleanup = finished.left.map(|left| InstrumentError::new(Stage::Cleanup, left.to_string()));
     Answer { outcome, report: Some(finished.stdout), stderr: finished.stderr }
 }
 

@@ -196,7 +196,7 @@ impl TrialRunner {
                     // How the client ended stays in the outcome; it is not graded all the same.
                     Err(message) => {
                         outcome.status = Status::Error;
-                        outcome.error = Some(InstrumentError { stage: Stage::Export, message });
+                        outcome.error = Some(InstrumentError::new(Stage::Export, message));
                     }
                 }
                 spent.export_ms = millis(began);
@@ -319,7 +319,7 @@ fn flat<T>(done: Result<io::Result<T>, Late>) -> Result<T, String> {
 fn add_cleanup(outcome: &mut Outcome, message: String) {
     match &mut outcome.cleanup {
         Some(error) => error.message = format!("{}; {message}", error.message),
-        none => *none = Some(InstrumentError { stage: Stage::Cleanup, message }),
+        none => *none = Some(InstrumentError::new(Stage::Cleanup, message)),
     }
 }
 

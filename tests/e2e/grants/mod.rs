@@ -235,6 +235,51 @@ fn what_was_not_granted_is_denied_in_the_run_with_the_command_that_grants_it() {
 }
 
 #[test]
+fn what_two_judges_of_a_plugin_were_denied_is_told_once() {
+    let space = space(asking());
+    let judge = |id: &str| json!({"id": id, "plugin": "acme/judge/check", "options": {"command": ["true"]}});
+    Eval::new().cases(["a", "b"].map(case)).judges(json!([judge("check"), judge("again")])).write(&space);
+    mst(&space, "plugin add check.wasm --grant none").exits(0);
+    let denied = mst(&space, "run eval.yaml").exits(106);
+    insta::assert_snapshot!(denied, @r#"
+    exit 106
+    -- stdout
+
+    [RUN]
+    2 cases, 2 trials, complete
+
+     variant  judge  passed  failed  instrument errors  missing  pass rate
+     v        check       0       0                  2        0          –
+     v        again       0       0                  2        0          –
+
+    instrument errors:
+         4 × check, again: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted; `mst plugin grant acme/judge/check workspace:check` would grant it
+             first at a v #0
+    -- stderr
+    run [RUN] in runs/[RUN]
+    2 cases
+    collect 1/2 a v #0: completed
+    collect 2/2 b v #0: completed
+    grade 1/4 check a v #0: instrument error: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted
+    grade 2/4 again a v #0: instrument error: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted
+    grade 3/4 check b v #0: instrument error: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted
+    grade 4/4 again b v #0: instrument error: `acme/judge/check` was denied `workspace.run("check")`: its manifest asks for `workspace:check`, which is not granted
+    "#);
+    let text = denied.to_string();
+    assert_eq!(text.matches("mst plugin grant acme/judge/check workspace:check").count(), 1, "{denied}");
+    let run = space.run().name();
+    assert_eq!(space.mst(["report", &run]).exits(106).stdout, denied.stdout);
+    let told = space.mst(["report", &run, "--json"]).exits(106).json();
+    let groups = &told["instrument_errors"]["groups"];
+    assert_eq!(groups.as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!((&groups[0]["judges"], &groups[0]["count"]), (&json!(["check", "again"]), &json!(4)));
+    let grant = "mst plugin grant acme/judge/check workspace:check";
+    assert_eq!(groups[0]["denial"]["grant"], grant);
+    let kept = space.run().grade("again", "a/v/0");
+    assert_eq!(kept["error"]["denial"]["grant"], grant, "{kept}");
+}
+
+#[test]
 fn what_needs_a_place_is_granted_with_it() {
     let space = space(asking());
     fs::create_dir(space.path("rules")).expect("made");

@@ -1,5 +1,6 @@
 //! Runs on machines that a runner component makes: here directories, by `examples/plugins/dir-runner`.
 
+mod denied;
 mod stop;
 
 use std::fs;

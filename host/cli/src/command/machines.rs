@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use mst_model::RunId;
+use mst_coordinator::RunnerError;
 use mst_model::ledger::{LedgerEntry, LedgerEvent, MachineState, MachineStatus};
 use mst_model::run::RunRecord;
+use mst_model::{Denial, RunId};
 use mst_plugin::lock::is_own;
 use mst_store::{RunDir, RunWriter};
 use serde::Serialize;
@@ -248,8 +249,15 @@ async fn reap_all(
     let states = run.machines().map_err(|error| Failure::from_error(&error))?;
     // The runner may know of one that the ledger lost with its last line; the ledger knows of
     // those that the runner can't list. A name that no ledger line has is not ours.
+    let mut denials: Vec<Denial> = Vec::new();
+    let mut denied = |error: &RunnerError| {
+        let new: Vec<Denial> =
+            error.denials.iter().filter(|denial| !denials.contains(denial)).cloned().collect();
+        denials.extend(new);
+    };
     let listed = machines.list(&record.id).await.unwrap_or_else(|error| {
         progress.note(&format!("the runner can't list its machines: {error}"));
+        denied(&error);
         Vec::new()
     });
     let in_ledger: HashSet<&str> = states.iter().map(|state| &*state.machine).collect();
@@ -292,7 +300,10 @@ async fn reap_all(
         let why = match came {
             Ok(()) if still.contains(&state.machine) => Some(STILL_LISTED.to_owned()),
             Ok(()) => None,
-            Err(error) => Some(error.to_string()),
+            Err(error) => {
+                denied(&error);
+                Some(error.to_string())
+            }
         };
         let event = match why {
             None => {
@@ -313,6 +324,9 @@ async fn reap_all(
                 event,
             })
             .map_err(|error| Failure::from_error(&error))?;
+    }
+    for command in denials.iter().filter_map(|denial| denial.grant.as_ref()) {
+        progress.note(&format!("`{command}` would grant what was denied"));
     }
     Ok(failed)
 }

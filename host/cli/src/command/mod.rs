@@ -22,7 +22,7 @@ pub(crate) mod tighten;
 /// a rate over the rest is no answer to it.
 fn verdict(summary: &Summary) -> Exit {
     let broken = summary.rows().iter().any(|row| row.counts.instrument_errors + row.counts.ungraded > 0);
-    if summary.trials.missing > 0 || broken {
+    if summary.trials.missing > 0 || broken || !summary.instrument_errors.shards.is_empty() {
         Exit::Partial
     } else if summary.missed().next().is_some() {
         Exit::Threshold

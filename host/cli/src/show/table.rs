@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use mst_model::run::Collect;
-use mst_report::{Rate, Row, Summary};
+use mst_report::{DeniedShards, Rate, Row, Summary};
 
 use super::counted;
 
@@ -98,15 +98,23 @@ fn percent(share: f64) -> String {
 
 fn broken(summary: &Summary, text: &mut String) {
     let errors = &summary.instrument_errors;
-    if errors.groups.is_empty() {
+    if errors.groups.is_empty() && errors.shards.is_empty() {
         return;
     }
     text.push_str("\ninstrument errors:\n");
+    for DeniedShards { denial, count, first } in &errors.shards {
+        let what = denial.with_grant();
+        text.push_str(&format!("  {count:>4} × shard: {what}\n         first at shard {first}\n"));
+    }
     for group in &errors.groups {
-        let judge = group.judge.as_ref().map(|judge| format!("{judge}: ")).unwrap_or_default();
-        let message = group.message.replace('\n', "\n        ");
+        let judges: Vec<&str> = group.judges.iter().map(|judge| judge.as_str()).collect();
+        let judges = if judges.is_empty() { String::new() } else { format!("{}: ", judges.join(", ")) };
+        let message = match &group.denial {
+            Some(denial) => denial.with_grant(),
+            None => group.message.replace('\n', "\n        "),
+        };
         text.push_str(&format!(
-            "  {:>4} × {judge}{message}\n         first at {}\n",
+            "  {:>4} × {judges}{message}\n         first at {}\n",
             group.count, group.first
         ));
     }

@@ -74,7 +74,7 @@ impl Cloud {
 
     fn shard_of(&self, name: &str) -> Result<usize, RunnerError> {
         let shard = self.state().there.get(name).copied();
-        shard.ok_or_else(|| RunnerError(format!("there is no machine `{name}`")))
+        shard.ok_or_else(|| RunnerError::new(format!("there is no machine `{name}`")))
     }
 
     fn fault(&self, shard: usize) -> Option<Fault> {
@@ -90,7 +90,7 @@ impl Cloud {
 }
 
 fn failed<T>(what: &str) -> Result<T, RunnerError> {
-    Err(RunnerError(what.to_owned()))
+    Err(RunnerError::new(what.to_owned()))
 }
 
 async fn forever<T>() -> T {
@@ -179,7 +179,7 @@ impl Machines for Cloud {
             Some(Fault::CopyHangs) => forever().await,
             _ => {}
         }
-        copy(from, Path::new(to), false).map_err(|error| RunnerError(error.to_string()))
+        copy(from, Path::new(to), false).map_err(|error| RunnerError::new(error.to_string()))
     }
 
     async fn copy_from(
@@ -197,8 +197,9 @@ impl Machines for Cloud {
             *count - 1
         };
         let fault = self.0.shards[shard].0.fetch.filter(|(_, at)| *at == count).map(|(fault, _)| fault);
-        meet(fault).await.map_err(RunnerError)?;
-        copy(Path::new(from), to, fault == Some(Fetch::Torn)).map_err(|error| RunnerError(error.to_string()))
+        meet(fault).await.map_err(RunnerError::new)?;
+        copy(Path::new(from), to, fault == Some(Fetch::Torn))
+            .map_err(|error| RunnerError::new(error.to_string()))
     }
 }
 
@@ -274,10 +275,10 @@ impl WholeShards for Cloud {
         let there = self.0.root.join(&name).join("results");
         let running = begin(shard, heard.clone(), spec.bundle, there.clone());
         let started = Started { from: running.from, to: running.to, ended: running.ended };
-        attach(started).await.map_err(RunnerError)?;
-        meet(shard.fetch.map(|(fault, _)| fault)).await.map_err(RunnerError)?;
+        attach(started).await.map_err(RunnerError::new)?;
+        meet(shard.fetch.map(|(fault, _)| fault)).await.map_err(RunnerError::new)?;
         if there.exists() {
-            copy(&there, &spec.results, false).map_err(|error| RunnerError(error.to_string()))?;
+            copy(&there, &spec.results, false).map_err(|error| RunnerError::new(error.to_string()))?;
         }
         Ok(())
     }

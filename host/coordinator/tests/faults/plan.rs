@@ -29,7 +29,7 @@ impl Runner for Looks {
             assert_eq!(work.trials.len(), 10_000);
             assert!(self.0.lock().expect("locks").insert(work.case.id), "a case is in one shard, once");
         }
-        Err(RunnerError("it was seen".to_owned()))
+        Err(RunnerError::new("it was seen".to_owned()))
     }
 }
 

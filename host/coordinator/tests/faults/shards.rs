@@ -78,7 +78,7 @@ impl Runner for Counted {
         match self.faults[spec.shard as usize] {
             Some(Breaks::StartPanics) => panic!("a bug in start"),
             Some(Breaks::StartHangs) => std::future::pending().await,
-            Some(Breaks::StartFails) => Err(RunnerError("the runner is not well".to_owned())),
+            Some(Breaks::StartFails) => Err(RunnerError::new("the runner is not well".to_owned())),
             Some(Breaks::StartPanicsLate) => {
                 let _session = self.inner.start(spec).await?;
                 panic!("a bug at the end of start")
@@ -97,7 +97,7 @@ impl Runner for Counted {
         // What it says itself is not hidden.
         self.inner.end(spec, ending, cancel).await?;
         match self.faults[spec.shard as usize] {
-            Some(Breaks::EndFails) => Err(RunnerError("the runner did not end well".to_owned())),
+            Some(Breaks::EndFails) => Err(RunnerError::new("the runner did not end well".to_owned())),
             Some(Breaks::EndPanics) => panic!("a bug in end"),
             _ => Ok(()),
         }

@@ -31,7 +31,7 @@ impl Runner for Fleet {
         let fate = &self.plan.fates[spec.shard as usize];
         sleep(fate.starts_after).await;
         if fate.start_fails {
-            return Err(RunnerError("no more room in this zone".to_owned()));
+            return Err(RunnerError::new("no more room in this zone".to_owned()));
         }
         let (ours, theirs) = duplex(64 << 10);
         let (from, to) = split(theirs);

@@ -17,7 +17,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use judge::{Judge, Named};
+pub use judge::{Judge, Named, NoVerdict};
 pub use stored::StoredTrial;
 pub use workspace::{Command, GradeWorkspace, Surroundings, WorkspaceError};
 
@@ -208,7 +208,9 @@ impl One {
         };
         let result = match judged {
             Ok(verdict) => Graded::Verdict(verdict),
-            Err(message) => Graded::Error(InstrumentError { stage: Stage::Scoring, message }),
+            Err(NoVerdict { message, denial }) => {
+                Graded::Error(InstrumentError { stage: Stage::Scoring, message, denial })
+            }
         };
         let error = match &result {
             Graded::Error(error) => Some(error.message.clone()),
