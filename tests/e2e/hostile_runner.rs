@@ -140,6 +140,26 @@ fn a_making_that_fails_or_crashes_leaves_nothing() {
 }
 
 #[test]
+fn a_making_without_end_is_cut_off_and_stays_in_the_list_until_it_is_reaped() {
+    let runner = need!(guest("machine"));
+    let space = Space::new();
+    let mut command = command(&space, runner, "create-loops");
+    // The machine beside it needs a moment as well.
+    command.args(["--deadline", "machine=10s"]);
+    let output = space.finish(command).exits(106);
+    let run = space.run();
+    run.assert_whole();
+    let trials = run.all_trials();
+    assert!(!trials.is_empty() && trials.iter().all(|trial| trial["shard"] == 1), "{output}");
+    assert_eq!(machines(&space), [""; 0], "{output}");
+    // Nobody knows what comes of it later.
+    insta::assert_snapshot!(normal(&space.mst(["machines", "list"]).exits(0).stdout), @"[RUN]  shard 0  [mst 0]  could not be removed: its making was cut off, and may still come to something");
+    let reaped = space.mst(["machines", "reap", &run.name()]).exits(0);
+    insta::assert_snapshot!(normal(&reaped.stderr), @"[mst 0]: removed");
+    assert_nothing_left(&space, "create-loops");
+}
+
+#[test]
 fn what_a_machine_is_said_to_be_made_from_is_text_and_bounded() {
     let runner = need!(guest("machine"));
     for (behaviour, reference, digest) in [
