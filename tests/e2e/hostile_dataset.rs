@@ -137,15 +137,15 @@ fn as_many_pages_as_there_are_cases_cost_no_more_memory_and_no_more_audit() {
     let file = need!(guest("dataset"));
     let read = |behaviour: &str| {
         let space = Space::new();
-        eval(json!({"behaviour": behaviour, "count": 20_000})).client("sleep 600").write(&space);
+        eval(json!({"behaviour": behaviour, "count": 100_000})).client("sleep 600").write(&space);
         space.add(file);
         // Read to their end, the cases are there before the first trial ends.
         let mut running = Running::start(&space, space.command(["run", "eval.yaml"]));
-        wait_until("the cases", || running.stderr().contains("20000 cases") || running.ended());
+        wait_until("the cases", || running.stderr().contains("100000 cases") || running.ended());
         let peak = peak(&running);
         running.interrupt_until_it_ends("stopped");
         let output = running.end();
-        assert_eq!(space.run().cases().len(), 20_000, "{output}");
+        assert_eq!(space.run().cases().len(), 100_000, "{output}");
         let audit = space.run().dir().join("audit.jsonl").metadata().expect("an audit").len();
         (peak, audit, space)
     };
