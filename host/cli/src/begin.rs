@@ -45,7 +45,11 @@ pub(crate) async fn create(
     let now = Timestamp::now();
     let id = new_run_id(now, random()?);
     let were_there = runs.exists();
-    let run = make(runs, &id)?;
+    let run = make(runs, &id).inspect_err(|_| {
+        if !were_there {
+            let _ = std::fs::remove_dir(runs);
+        }
+    })?;
     let written = match first(ready, &run, stop, progress).await {
         Ok(cases) => record(id, now, ready, policy, cases).and_then(|record| {
             run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
@@ -100,7 +104,9 @@ pub(crate) fn abandon(begun: &Begun, collected: &Collected) -> Result<(), Failur
     let mut record = begun.record.clone();
     record.collect = collected.collect;
     record.shards.extend(collected.shards.clone());
-    begun.run.write_record(&record).map_err(|error| Failure::from_error(&error))?;
+    if let Err(error) = begun.run.write_record(&record) {
+        failure.causes.push(Failure::from_error(&error).one_line());
+    }
     let failure = failure.hint("nothing began; start it again once that is mended");
     Err(with_calls(failure, begun.run.path()))
 }

@@ -75,6 +75,8 @@ struct State {
     denial: Option<Denial>,
     /// How many calls have left the host since the host called the guest.
     left: u32,
+    /// Whether that were too many.
+    too_often: bool,
 }
 
 /// Calls of one function, for one thing, with one decision.
@@ -98,7 +100,9 @@ impl Record {
 
     /// The host calls this function of the guest's.
     pub(crate) fn begin_call(&self, within: &'static str) {
-        self.state().within = within;
+        let mut state = self.state();
+        state.within = within;
+        state.too_often = false;
     }
 
     pub(crate) fn within(&self) -> &'static str {
@@ -115,8 +119,16 @@ impl Record {
         state.left += 1;
         match state.left {
             0..=MAX_LEFT => Ok(()),
-            _ => Err(CantLeave::TooOften),
+            _ => {
+                state.too_often = true;
+                Err(CantLeave::TooOften)
+            }
         }
+    }
+
+    /// Whether the guest did too much outside of the host in the call that has ended.
+    pub(crate) fn left_too_often(&self) -> bool {
+        self.state().too_often
     }
 
     /// Remembers the first refusal that ends the guest's call.
@@ -312,11 +324,9 @@ impl Pass {
         self.end("denied", 0, 0);
     }
 
-    /// The call was refused after all, for what turned out on its way.
-    pub(crate) fn refused(mut self, rule: String) -> Denial {
-        let mut call = String::new();
+    /// The call was refused after all, for what turned out on its way. `call` is what a person is told of it.
+    pub(crate) fn refused(mut self, call: String, rule: String) -> Denial {
         if let Some(open) = &mut self.0 {
-            call = format!("{}({})", open.call.call, crate::clean(&open.call.args, 256, false));
             open.call.rule = rule.clone().into();
         }
         self.denied(None);

@@ -155,6 +155,21 @@ impl Ambient {
     }
 }
 
+impl Call<'_> {
+    /// The function, as the audit names it.
+    fn function(&self) -> &'static str {
+        match *self {
+            Call::Ambient(which) => which.as_str(),
+            Call::Evidence(function) | Call::Child(function) | Call::Shard(function) => function,
+            Call::Exec { function, .. } | Call::Dir { function, .. } => function,
+            Call::Workspace { .. } => "workspace.run",
+            Call::Env => "environment.get-environment",
+            Call::Http { .. } => "http.request",
+            Call::SecretTo { .. } | Call::SecretIn { .. } => "secret",
+        }
+    }
+}
+
 /// A call that was refused: what was called, and the rule that decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
@@ -202,18 +217,11 @@ impl Broker {
     /// Admits a call and begins its line in the audit, or refuses it and writes that down. What a
     /// plugin may call is what it was granted.
     pub(crate) fn pass(&self, call: Call<'_>) -> Result<Pass, Denied> {
-        let function = match call {
-            Call::Ambient(which) => {
-                self.record.ambient(which);
-                return Ok(Pass::counted());
-            }
-            Call::Evidence(function) | Call::Child(function) | Call::Shard(function) => function,
-            Call::Exec { function, .. } | Call::Dir { function, .. } => function,
-            Call::Workspace { .. } => "workspace.run",
-            Call::Env => "environment.get-environment",
-            Call::Http { .. } => "http.request",
-            Call::SecretTo { .. } | Call::SecretIn { .. } => "secret",
-        };
+        if let Call::Ambient(which) = call {
+            self.record.ambient(which);
+            return Ok(Pass::counted());
+        }
+        let function = call.function();
         let asks = asks_for(call);
         match self.rule(call) {
             Ok(rule) => {
@@ -239,8 +247,8 @@ impl Broker {
     }
 
     /// Refuses a call that was admitted, for what turned out on its way.
-    pub(crate) fn refuse_late(&self, pass: Pass, rule: String) -> Denied {
-        let denial = pass.refused(rule);
+    pub(crate) fn refuse_late(&self, pass: Pass, call: Call<'_>, rule: String) -> Denied {
+        let denial = pass.refused(in_words(call.function(), call), rule);
         self.record.refuse(&denial);
         Denied(denial)
     }

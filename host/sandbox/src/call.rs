@@ -60,6 +60,9 @@ pub(crate) async fn call<T>(
     if let Some(denial) = store.data().broker.first_denial() {
         return Err(CallError::Denied { plugin: plugin(), denial });
     }
+    if store.data().broker.record.left_too_often() {
+        return Err(too_often(plugin(), function));
+    }
     match result {
         Err(_) => Err(over_time(plugin(), function, limits.call_time, started.elapsed())),
         Ok(Err(error)) => Err(failure(store.data(), limits, function, &error)),
@@ -67,6 +70,10 @@ pub(crate) async fn call<T>(
             answer.map_err(|error| CallError::Guest { plugin: plugin(), error: guest_error(error) })
         }
     }
+}
+
+fn too_often(plugin: PluginId, function: &'static str) -> CallError {
+    CallError::Limit { plugin, function, limit: LimitKind::CallsOut, what: CantLeave::TooOften.to_string() }
 }
 
 fn over_time(plugin: PluginId, function: &'static str, allowed: Duration, used: Duration) -> CallError {
@@ -86,10 +93,7 @@ fn failure(guest: &Guest, limits: &Limits, function: &'static str, error: &wasmt
     };
     match error.downcast_ref() {
         Some(CantLeave::Host(HostFault(what))) => return host(what),
-        Some(CantLeave::TooOften) => {
-            let (limit, what) = (LimitKind::CallsOut, CantLeave::TooOften.to_string());
-            return CallError::Limit { plugin, function, limit, what };
-        }
+        Some(CantLeave::TooOften) => return too_often(plugin, function),
         None => {}
     }
     if let Some(HostFault(what)) = error.downcast_ref() {

@@ -108,6 +108,7 @@ impl Place {
 
 /// A path that was decided on.
 struct Decided {
+    function: &'static str,
     pass: Pass,
     place: Place,
     links: Links,
@@ -179,7 +180,7 @@ impl Files<'_> {
         }
         // A name with a slash behind it is that of a directory, for which a link is followed.
         let links = if matches!(path.rsplit('/').next(), Some("" | ".")) { Links::Followed } else { links };
-        Ok(Decided { pass, place, links })
+        Ok(Decided { function, pass, place, links })
     }
 
     /// Ends a call with what came of it.
@@ -198,12 +199,12 @@ impl Files<'_> {
 
     /// Refuses a path that turned out to lead out of its directory.
     async fn refuse_what_led_out(&mut self, decided: Decided, result: &'static str) -> FsResult<Decided> {
-        let Decided { pass, place, links } = decided;
+        let Decided { function, pass, place, links } = decided;
         let led_out = result == ErrorCode::NotPermitted.name() && self.a_link_leads_out(&place, links).await;
         if led_out {
-            return Err(self.refuse(pass, LED_OUT));
+            return Err(self.refuse(Decided { function, pass, place, links }, LED_OUT));
         }
-        Ok(Decided { pass, place, links })
+        Ok(Decided { function, pass, place, links })
     }
 
     /// Refuses a call that would give a link another place or another name.
@@ -218,14 +219,16 @@ impl Files<'_> {
         let there = self.wasi.stat_at(borrowed, PathFlags::empty(), path.to_owned()).await;
         if there.is_ok_and(|there| there.type_ == DescriptorType::SymbolicLink) {
             to.pass.end("not done", 0, 0);
-            return Err(self.refuse(from.pass, NO_LINKS));
+            return Err(self.refuse(from, NO_LINKS));
         }
         Ok((from, to))
     }
 
     /// Ends the guest's call for what turned out about a path that was admitted.
-    fn refuse(&self, pass: Pass, rule: &str) -> FsError {
-        FsError::trap(self.broker.refuse_late(pass, rule.to_owned()))
+    fn refuse(&self, Decided { pass, place, function, .. }: Decided, rule: &str) -> FsError {
+        let (dir, path) = (&place.dir, &place.path);
+        let call = Call::Dir { function, dir, path, leads_out: false, writes: false };
+        FsError::trap(self.broker.refuse_late(pass, call, rule.to_owned()))
     }
 
     async fn a_link_leads_out(&mut self, place: &Place, links: Links) -> bool {
@@ -325,7 +328,7 @@ impl HostDescriptor for Files<'_> {
         // To open a pipe is to wait for whoever opens its other end, and a device does what it likes.
         let there = self.wasi.stat_at(Resource::new_borrow(fd.rep()), path_flags, path.clone()).await;
         if there.is_ok_and(|there| is_special(there.type_)) {
-            return Err(self.refuse(decided.pass, SPECIAL));
+            return Err(self.refuse(decided, SPECIAL));
         }
         let made = self.wasi.open_at(fd, path_flags, path, open, flags).await;
         if let Ok(fd) = &made {
@@ -399,7 +402,7 @@ impl HostDescriptor for Files<'_> {
 
     async fn symlink_at(&mut self, fd: Fd, _: String, path: String) -> FsResult<()> {
         let decided = self.at("descriptor.symlink-at", &fd, &path, Links::Taken, true)?;
-        Err(self.refuse(decided.pass, NO_LINKS))
+        Err(self.refuse(decided, NO_LINKS))
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {

@@ -159,6 +159,7 @@ async fn exchange(
         return Err(Error::InternalError(Some(fault.to_string())));
     }
     let sent = Arc::new(AtomicU64::new(0));
+    let method = request.method().clone();
     match send(request, options, &admitted, &sent).await {
         Ok((answer, connection)) => {
             let (mut head, body) = answer.into_parts();
@@ -184,7 +185,8 @@ async fn exchange(
             Ok((Response::from_parts(head, body.boxed_unsync()), connection as Io))
         }
         Err(Failed::Refused(rule)) => {
-            admitted.broker.refuse_late(pass, rule);
+            let call = Call::Http { method: method.as_str(), host: &admitted.host, port: admitted.port };
+            admitted.broker.refuse_late(pass, call, rule);
             Err(Error::DestinationIpProhibited)
         }
         Err(Failed::Error(error)) => {

@@ -8,7 +8,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use mst_model::audit::{AuditCall, AuditLine, Caller, Phase};
 use serde::{Deserialize, Serialize};
@@ -80,13 +80,13 @@ impl AuditLog {
         if calls.is_empty() {
             return Ok(());
         }
-        if self.0.kept().count >= MAX_KEPT {
-            self.flush()?;
-        }
-        let mut kept = self.0.kept();
-        kept.count += calls.len();
-        kept.from.push((by.clone(), calls));
-        Ok(())
+        let many = {
+            let mut kept = self.0.kept();
+            kept.count += calls.len();
+            kept.from.push((by.clone(), calls));
+            kept.count >= MAX_KEPT
+        };
+        if many { self.flush() } else { Ok(()) }
     }
 
     /// Writes what is kept. When this returns it is with the system.
@@ -96,10 +96,13 @@ impl AuditLog {
 
     /// [`flush`](AuditLog::flush) where nobody else is writing.
     pub(crate) fn try_flush(&self) {
-        if let Ok(lines) = self.0.lines.try_lock() {
-            // Nobody is left to be told.
-            let _ = self.0.write_to(lines, None);
-        }
+        let lines = match self.0.lines.try_lock() {
+            Ok(lines) => lines,
+            Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        // Nobody is left to be told.
+        let _ = self.0.write_to(lines, None);
     }
 }
 
@@ -354,9 +357,9 @@ mod tests {
         let by = Arc::new(caller());
         for _ in 0..10 * MAX_KEPT {
             log.keep(&by, vec![call("x")]).expect("kept");
-            assert!(log.0.kept().count <= MAX_KEPT);
+            assert!(log.0.kept().count < MAX_KEPT);
         }
-        assert_eq!(args(dir.path()).len(), 9 * MAX_KEPT);
+        assert_eq!(args(dir.path()).len(), 10 * MAX_KEPT);
     }
 
     #[test]
@@ -373,10 +376,15 @@ mod tests {
         let begun = AuditCall { phase: Phase::Begun, ..call("not done") };
         log.append(&by, &[call("over"), begun]).expect_err("no room");
         log.flush().expect_err("no room");
+        let many = vec![call("many"); MAX_KEPT];
+        log.keep(&by, many).expect_err("no room");
+        log.keep(&by, vec![call("one more")]).expect_err("no room");
         *log.0.lines.lock().expect("locks") = good;
         log.keep(&by, vec![call("2")]).expect("kept");
         log.flush().expect("written");
-        assert_eq!(args(dir.path()), ["1", "over", "2"]);
+        let args = args(dir.path());
+        assert_eq!((&args[..2], args.len()), (&["1".to_owned(), "over".to_owned()][..], 2 + MAX_KEPT + 2));
+        assert_eq!(args[args.len() - 2..], ["one more", "2"]);
     }
 
     #[test]

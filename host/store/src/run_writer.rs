@@ -150,6 +150,7 @@ impl RunWriter {
     /// An error where a plugin did something outside the host, or was kept from it: that is worth
     /// reading of whatever became of the run, and worth most where the run came to nothing.
     fn check_calls(&self) -> Result<()> {
+        self.flush_calls()?;
         for line in self.audit()? {
             let call = line?.call;
             if call.phase == Phase::Begun || call.decision == Decision::Denied {

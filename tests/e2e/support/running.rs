@@ -52,6 +52,8 @@ pub(crate) fn processes_with(is_one: impl Fn(&[String]) -> bool) -> Vec<i32> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let of = |pid: &i32| {
         let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // Each argument ends with one.
+        let text = text.strip_suffix(&[0]).unwrap_or(&text);
         let argv: Vec<String> =
             text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
         is_one(&argv)

@@ -286,44 +286,46 @@ async fn reap_all(
     }
     let ledger = run.ledger().map_err(|error| Failure::from_error(&error))?;
     let mut failed = foreign.len();
-    let mut came = Vec::new();
+    let tell = |state: &MachineState, event: LedgerEvent| {
+        let entry =
+            LedgerEntry { at: Timestamp::now(), machine: state.machine.clone(), shard: state.shard, event };
+        ledger.append(&entry).map_err(|error| Failure::from_error(&error))
+    };
+    let mut gone = Vec::new();
     for state in known {
         let handle = state.made.as_ref().map(|made| &made.handle);
-        came.push((state, machines.destroy(&record.id, &state.machine, handle).await));
-    }
-    // A runner's word that a machine is gone is held to its own list.
-    let still = match came.iter().any(|(_, came)| came.is_ok()) {
-        true => machines.list(&record.id).await.unwrap_or_default(),
-        false => Vec::new(),
-    };
-    for (state, came) in came {
-        let why = match came {
-            Ok(()) if still.contains(&state.machine) => Some(STILL_LISTED.to_owned()),
-            Ok(()) => None,
+        match machines.destroy(&record.id, &state.machine, handle).await {
+            Ok(()) => {
+                tell(state, LedgerEvent::Destroyed)?;
+                gone.push(state);
+            }
             Err(error) => {
                 denied(&error);
-                Some(error.to_string())
-            }
-        };
-        let event = match why {
-            None => {
-                progress.note(&format!("{}: removed", state.machine));
-                LedgerEvent::Destroyed
-            }
-            Some(why) => {
                 failed += 1;
-                progress.note(&format!("{}: could not be removed: {why}", state.machine));
-                LedgerEvent::DestroyFailed { why }
+                progress.note(&format!("{}: could not be removed: {error}", state.machine));
+                tell(state, LedgerEvent::DestroyFailed { why: error.to_string() })?;
             }
-        };
-        ledger
-            .append(&LedgerEntry {
-                at: Timestamp::now(),
-                machine: state.machine.clone(),
-                shard: state.shard,
-                event,
-            })
-            .map_err(|error| Failure::from_error(&error))?;
+        }
+    }
+    // A runner's word that a machine is gone is held to its own list.
+    let still = match gone.is_empty() {
+        true => Vec::new(),
+        false => machines.list(&record.id).await.unwrap_or_else(|error| {
+            denied(&error);
+            progress.note(&format!("whether they are gone can't be looked at: {error}"));
+            Vec::new()
+        }),
+    };
+    for state in gone {
+        if !still.contains(&state.machine) {
+            progress.note(&format!("{}: removed", state.machine));
+            continue;
+        }
+        failed += 1;
+        progress.note(&format!("{}: could not be removed: {STILL_LISTED}", state.machine));
+        // It is there, whatever was said.
+        tell(state, LedgerEvent::Intent)?;
+        tell(state, LedgerEvent::DestroyFailed { why: STILL_LISTED.to_owned() })?;
     }
     for command in denials.iter().filter_map(|denial| denial.grant.as_ref()) {
         progress.note(&format!("`{command}` would grant what was denied"));

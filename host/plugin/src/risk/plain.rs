@@ -32,7 +32,18 @@ pub(super) fn told(script: &str) -> Vec<&str> {
     if !script.chars().all(is_plain) || script.contains("<<") || words(script).any(is_open) {
         return Vec::new();
     }
-    commands(script).iter().flat_map(|words| arguments(words)).copied().collect()
+    let commands = commands(script);
+    if commands.iter().any(|words| !names_its_program(words)) {
+        return Vec::new();
+    }
+    commands.iter().flat_map(|words| arguments(words)).copied().collect()
+}
+
+/// Whether a command's program stands in it as it is: what is put together of quotes and variables may be one
+/// of [`MEANINGS`].
+fn names_its_program(words: &[&str]) -> bool {
+    let program = words.iter().find(|word| !script::goes_before(word));
+    program.is_none_or(|word| !word.starts_with('-') && !word.contains(['$', '\'', '"']))
 }
 
 /// What stands behind an engine that is certainly a command's program.
@@ -108,6 +119,10 @@ mod tests {
             ("\"a\"=b docker rm", ""),
             ("'docker' ps rm", ""),
             ("./docker rm", ""),
+            // What gives the engine's name another meaning, put together.
+            ("ali\"as\" docker=\" \"\ndocker curl x", ""),
+            ("a=ha b=sh; $a$b -p /usr/bin/env docker; docker curl x", ""),
+            ("a=ha b=sh; command -- $a$b -p /usr/bin/env docker; docker curl x", ""),
             ("$x docker rm", ""),
             // What may be read otherwise.
             ("docker ps $(rm x)", ""),

@@ -147,7 +147,10 @@ fn one_call_does_not_leave_the_host_without_end() {
     }
     let error = leave().expect_err("enough").to_string();
     assert_eq!(error, "it did more than 10000 things outside of mst in one call, its limit");
+    assert!(record.left_too_often(), "whatever the guest makes of it");
     record.end_call().expect("kept");
+    record.begin_call("next");
+    assert!(!record.left_too_often());
     leave().expect("another call");
 }
 

@@ -73,7 +73,8 @@ impl Trials {
         let mut changes = self.tokens.as_ref().map(|tokens| tokens.changes());
         let (mut ended, mut stopped) = (0, false);
         loop {
-            if !stopped {
+            // What a stop gives up frees a place before the stop is heard of here.
+            if !stopped && !self.shared.stop.is_cancelled() {
                 self.ask(&mut lanes, &mut asking, running.len(), concurrency).await?;
             }
             if running.is_empty() && (stopped || (asking.is_empty() && lanes.is_empty())) {

@@ -266,6 +266,21 @@ fn a_grant_that_comes_after_a_stop_starts_nothing() {
 }
 
 #[test]
+fn a_place_that_a_stop_frees_is_asked_for_by_nobody() {
+    // The first may start when its token has just ended, and is given up while it waits for another.
+    let steps = vec![
+        (1, Step::Wait(1)),
+        (1, Step::Tokens(Some(500))),
+        (500, Step::Grant(2)),
+        (1, Step::Grant(1)),
+        (1, Step::Cancel(None)),
+    ];
+    let schedule =
+        Schedule { cases: 3, concurrency: 2, lanes: 1, keyed: true, takes: vec![0], steps, lives: None };
+    check(&schedule);
+}
+
+#[test]
 fn an_hour_of_tokens_that_live_a_minute() {
     // Two at a time, of twenty minutes each.
     let schedule = Schedule {
