@@ -268,7 +268,7 @@ fn a_machine_that_is_not_removed_is_told() {
 
     destroy-lies: exit 0: 
     reap: [mst 0]: could not be removed: the runner says that it is gone, and lists it still
-    list:
+    list: [RUN]  shard 0  [mst 0]  could not be removed: the runner says that it is gone, and lists it still
     ");
 }
 
@@ -325,9 +325,11 @@ fn whatever_it_lists_only_the_runs_own_machines_are_removed() {
       [mst 0]: removed
       [mst 1]: removed
       the runner can't list its machines: `test/runner/machine` met a limit in `list-machines`: one call passed more than 64.0 MiB to the host, its limit
+      whether they are gone can't be looked at: `test/runner/machine` met a limit in `list-machines`: one call passed more than 64.0 MiB to the host, its limit
     list-crashes:
       [mst 0]: removed
       [mst 1]: removed
       the runner can't list its machines: `test/runner/machine` crashed in `list-machines`: wasm trap: wasm `unreachable` instruction executed
+      whether they are gone can't be looked at: `test/runner/machine` crashed in `list-machines`: wasm trap: wasm `unreachable` instruction executed
     ");
 }
