@@ -1,18 +1,16 @@
 //! `wasi:filesystem` with the broker before it: whatever names a path is decided on and has a line in
-//! the audit. What is done with a file that is open is counted; its opening was decided on.
+//! the audit. What is done with a file that is open is counted, and how many bytes went through it is said:
+//! its opening was decided on, and with it what may be changed.
 //!
 //! A refusal ends the guest's call, as every refusal does. Below this, wasmtime holds every path to its
 //! directory again, symlinks included. It says no more than that something was not permitted: whether a
 //! link led out, which is a refusal too, is then looked for here.
 
 use std::collections::HashMap;
-use std::io;
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
@@ -28,8 +26,10 @@ use crate::audit::Pass;
 use crate::broker::{Ambient, Broker, Call};
 use crate::guest::Preopen;
 
+mod place;
 mod traffic;
 
+use place::{Links, Place, a_link_leads_out, leads_out};
 use traffic::{Reading, Traffic, Writing};
 
 /// Where the directories and files are that a guest has open, by the number that it knows them by.
@@ -44,28 +44,6 @@ impl Opened {
     pub(crate) fn nothing_yet(dirs: &[Preopen]) -> Opened {
         let roots = dirs.iter().map(|dir| (dir.name.clone(), dir.path.clone())).collect();
         Opened { places: HashMap::new(), traffic: HashMap::new(), roots }
-    }
-}
-
-#[derive(Clone)]
-struct Place {
-    /// The directory's name in the manifest.
-    dir: String,
-    /// The path below it as it was said, but for what means nothing (`./`, `//`). A `..` stays: where it
-    /// leads depends on the link before it.
-    path: String,
-}
-
-/// What becomes of a link at the end of a path.
-#[derive(Clone, Copy, PartialEq)]
-enum Links {
-    Followed,
-    Taken,
-}
-
-impl From<PathFlags> for Links {
-    fn from(flags: PathFlags) -> Links {
-        if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Followed } else { Links::Taken }
     }
 }
 
@@ -85,26 +63,11 @@ impl HasData for HasFiles {
 
 type Fd = Resource<Descriptor>;
 
-/// The longest path, in bytes: what systems admit. It bounds what is remembered of an open directory.
-const MAX_PATH: usize = 4096;
-
 // Whoever follows a link later, mst and the user among them, may not look where it leads.
 const NO_LINKS: &str = "no plugin makes links, moves them or gives them another name";
 const LED_OUT: &str =
     "a link on the path leads out of the directory that it was given, or begins at the root";
 const SPECIAL: &str = "what stands there is neither a file nor a directory";
-
-impl Place {
-    /// The place of a path from here; none where it is too long.
-    fn join(&self, path: &str) -> Option<Place> {
-        if path.len() > MAX_PATH {
-            return None;
-        }
-        let parts = self.path.split('/').chain(path.split('/')).filter(|part| !matches!(*part, "" | "."));
-        let path = parts.collect::<Vec<_>>().join("/");
-        (path.len() <= MAX_PATH).then(|| Place { dir: self.dir.clone(), path })
-    }
-}
 
 /// A path that was decided on.
 struct Decided {
@@ -125,32 +88,6 @@ fn name_of<T>(result: &FsResult<T>) -> &'static str {
         Ok(_) => "ok",
         Err(error) => error.downcast_ref().map_or("failed", |code: &ErrorCode| code.name()),
     }
-}
-
-/// Whether `path`, which was not permitted below `root`, leads out by a link. Where that can't be said it was
-/// the system that did not permit it. What keeps a guest inside is wasmtime; this says only what to call it.
-fn a_link_leads_out(root: &Path, path: &str, links: Links) -> bool {
-    let found = Dir::open_ambient_dir(root, ambient_authority()).and_then(|root| match links {
-        Links::Followed => root.metadata(path),
-        Links::Taken => root.symlink_metadata(path),
-    });
-    // cap-std's own refusal, and none of the system's.
-    found
-        .is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none())
-}
-
-/// Whether a path leads out of the directory that it begins in, whatever stands there.
-fn leads_out(path: &str) -> bool {
-    let mut depth = 0i64;
-    path.starts_with('/')
-        || path.split('/').any(|part| {
-            depth += match part {
-                "" | "." => 0,
-                ".." => -1,
-                _ => 1,
-            };
-            depth < 0
-        })
 }
 
 impl Files<'_> {
@@ -543,6 +480,3 @@ impl HostDirectoryEntryStream for Files<'_> {
         HostDirectoryEntryStream::drop(&mut self.wasi, stream)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -138,12 +138,8 @@ impl Inner {
     /// Keeps what could not be written, before what others have kept since. A call that was about to be done
     /// is not done then, and is in no audit.
     fn put_back(&self, mut back: Kept, last: Option<(&Caller, &[AuditCall])>) {
-        let (by, calls) = match last {
-            Some((by, calls)) => (Some(by), calls),
-            None => (None, &[][..]),
-        };
-        let over = calls.iter().filter(|call| call.phase == Phase::Ended).cloned().collect::<Vec<_>>();
-        if let Some(by) = by.filter(|_| !over.is_empty()) {
+        if let Some((by, calls)) = last {
+            let over: Vec<_> = calls.iter().filter(|call| call.phase == Phase::Ended).cloned().collect();
             back.count += over.len();
             back.from.push((Arc::new(by.clone()), over));
         }
